@@ -1,0 +1,32 @@
+# One virtual environment, made when first needed and again when pyproject.toml changes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: test demo check bench clean
+
+test: $(READY)  ## run the tests, doctests and documentation included
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+demo: $(READY)  ## learn a filter from simulated recordings and compare it with the optimal one
+	$(BIN)/python -m psimlearn.demo
+
+check: $(READY)  ## everything that CI runs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory test
+
+bench: $(READY)  ## speed and memory against storing all examples, interleaved in one run
+	$(BIN)/python benchmarks/fit.py
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

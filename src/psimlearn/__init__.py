@@ -1,0 +1,59 @@
+"""psimlearn learns a filter from recordings.
+
+The names below are loaded when they are first used, so that `import psimlearn` costs next to nothing and a program
+that only runs a filter never loads the libraries that train one.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from psimlearn.baselines import LastObservation as LastObservation
+    from psimlearn.baselines import TrainingMean as TrainingMean
+    from psimlearn.blackbox import SklearnLearner as SklearnLearner
+    from psimlearn.errors import DataError as DataError
+    from psimlearn.errors import DivergedError as DivergedError
+    from psimlearn.errors import PsimlearnError as PsimlearnError
+    from psimlearn.errors import SettingsError as SettingsError
+    from psimlearn.evaluate import compare as compare
+    from psimlearn.evaluate import errors_by_horizon as errors_by_horizon
+    from psimlearn.features import SecondMoment as SecondMoment
+    from psimlearn.features import Stack as Stack
+    from psimlearn.features import StackSquares as StackSquares
+    from psimlearn.filter import Filter as Filter
+    from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
+    from psimlearn.learners import Ridge as Ridge
+    from psimlearn.train.dagger import dagger as dagger
+    from psimlearn.train.forward import forward as forward
+    from psimlearn.train.recipe import Recipe as Recipe
+    from psimlearn.train.score import best as best
+    from psimlearn.trajectories import Trajectories as Trajectories
+    from psimlearn.trajectories import Trajectory as Trajectory
+
+_HOMES = {
+    "baselines": ["LastObservation", "TrainingMean"],
+    "blackbox": ["SklearnLearner"],
+    "errors": ["DataError", "DivergedError", "PsimlearnError", "SettingsError"],
+    "evaluate": ["compare", "errors_by_horizon"],
+    "features": ["SecondMoment", "Stack", "StackSquares"],
+    "filter": ["Filter"],
+    "learners": ["RandomFourierRidge", "Ridge"],
+    "train": ["Recipe", "best", "dagger", "forward"],
+    "trajectories": ["Trajectories", "Trajectory"],
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME)
+__version__ = version("psimlearn")
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its home (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'psimlearn' has no attribute {name!r}")
+    return getattr(import_module(f"psimlearn.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

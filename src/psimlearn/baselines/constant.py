@@ -1,0 +1,47 @@
+"""The two guesses that everything must beat."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.trajectories import Trajectories
+from psimlearn.windows import carried_forward, schedule
+
+__all__ = ["LastObservation", "TrainingMean"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingMean:
+    """Always predicts the mean of each channel in training."""
+
+    mean: Float[np.ndarray, " n"]
+
+    @classmethod
+    def fit(cls, train: Trajectories) -> Self:
+        """Means of what was observed."""
+        return cls(np.nanmean(train.values, axis=0))
+
+    def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
+        """The mean, everywhere."""
+        return np.tile(self.mean, (len(trajectories.values), horizon, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class LastObservation:
+    """Predicts that each channel stays where it was last seen; before that, the training mean."""
+
+    mean: Float[np.ndarray, " n"]
+
+    @classmethod
+    def fit(cls, train: Trajectories) -> Self:
+        """Means of what was observed, for the time before anything is."""
+        return cls(np.nanmean(train.values, axis=0))
+
+    def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
+        """The row before, carried across gaps."""
+        plan = schedule(trajectories.offsets)
+        carried = carried_forward(trajectories.values[plan.order] - self.mean, plan)
+        before = np.where(plan.reaches(-1)[:, None], carried[plan.before()], 0.0) + self.mean
+        return np.repeat(plan.packed(before)[:, None], horizon, axis=1)

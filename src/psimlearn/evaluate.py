@@ -1,0 +1,151 @@
+"""Errors: squared, summed over channels, averaged over rows, by horizon; the same rows for every method."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.errors import DataError, SettingsError
+from psimlearn.trajectories import Trajectories
+from psimlearn.windows import futures, schedule
+
+__all__ = ["Comparison", "Difference", "Forecaster", "compare", "errors_by_horizon", "folds", "mean_square", "power"]
+
+
+class Forecaster(Protocol):
+    """Anything that predicts: a filter, a baseline, a guess."""
+
+    def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
+        """Entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}."""
+
+
+def mean_square(residuals: Float[np.ndarray, "rows *rest n"]) -> Float[np.ndarray, "*rest"]:
+    """Squared residuals, averaged over the rows where they exist (not NaN), summed over channels."""
+    seen = ~np.isnan(residuals)
+    total = np.sum(np.square(residuals, where=seen, out=np.zeros_like(residuals)), axis=0)
+    with np.errstate(invalid="ignore"):
+        means: np.ndarray = total / seen.sum(axis=0)
+    summed: np.ndarray = np.nansum(means, axis=-1)
+    return summed
+
+
+def errors_by_horizon(
+    forecaster: Forecaster,
+    trajectories: Trajectories,
+    horizon: int = 1,
+    *,
+    skip: int = 0,
+    scale: Float[np.ndarray, " n"] | None = None,
+) -> Float[np.ndarray, " horizon"]:
+    """Mean squared error of the 1- to `horizon`-step predictions, summed over channels.
+
+    All horizons are scored on predictions made before the same rows: those at least `skip` rows into a trajectory
+    and at least `horizon` rows from its end. Entries that were not observed are left out.
+
+    Args:
+        forecaster: what to score.
+        trajectories: recordings it has not been fitted on.
+        horizon: the largest number of steps ahead.
+        skip: rows at the beginning of each trajectory from which no prediction is scored.
+        scale: divide each channel by this first, for channels of different units.
+    """
+    plan = schedule(trajectories.offsets)
+    rows = (plan.time >= skip) & plan.reaches(horizon - 1)
+    if not rows.any():
+        raise DataError(
+            f"nothing to score: required a trajectory longer than {skip + horizon - 1} rows (skip {skip}, horizon "
+            f"{horizon}), received at most {trajectories.lengths.max()}. Use a smaller horizon or skip."
+        )
+    truth = futures(trajectories.values[plan.order], plan, horizon)[rows]
+    predicted = forecaster.forecast(trajectories, horizon)[plan.order][rows]
+    residuals = truth - predicted
+    if not np.isfinite(predicted).all():
+        return np.full(horizon, np.inf)
+    return mean_square(residuals if scale is None else residuals / scale)
+
+
+def power(trajectories: Trajectories) -> float:
+    """Mean ||x_t||^2, the error of always predicting zero."""
+    return float(mean_square(trajectories.values))
+
+
+def folds(
+    trajectories: Trajectories, n_folds: int, rng: np.random.Generator
+) -> Iterator[tuple[Trajectories, Trajectories]]:
+    """Training and test sets by whole trajectories; each trajectory is tested once."""
+    if not 2 <= n_folds <= len(trajectories):
+        raise SettingsError(
+            f"folds: required 2 to {len(trajectories)} folds, one trajectory each at least; received {n_folds}."
+        )
+    order = rng.permutation(len(trajectories))
+    for part in np.array_split(order, n_folds):
+        yield trajectories[np.sort(np.setdiff1d(order, part))], trajectories[np.sort(part)]
+
+
+class Difference(NamedTuple):
+    """Of two methods on the same folds."""
+
+    mean: float
+    standard_error: float
+    wins: int
+    """Folds on which the first method had the lower error."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Errors of several methods on the same folds."""
+
+    methods: tuple[str, ...]
+    errors: Float[np.ndarray, "methods folds horizon"]
+
+    def mean(self) -> Float[np.ndarray, "methods horizon"]:
+        """Over folds."""
+        return np.asarray(self.errors.mean(axis=1))
+
+    def std(self) -> Float[np.ndarray, "methods horizon"]:
+        """Over folds: the +- of the paper's tables."""
+        return np.asarray(self.errors.std(axis=1, ddof=1))
+
+    def paired(self, first: str, second: str, horizon: int = 1) -> Difference:
+        """The error of `first` minus that of `second`, fold by fold."""
+        a, b = (self.errors[self.methods.index(name), :, horizon - 1] for name in (first, second))
+        gap = a - b
+        return Difference(float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(len(gap))), int((gap < 0).sum()))
+
+    def table(self, horizons: Sequence[int] = (1,)) -> str:
+        """Mean +- std over folds as text, one line per method."""
+        width = max(map(len, self.methods))
+        lines = [f"{'':{width}}" + "".join(f"{f'{h} step' + 's' * (h > 1):>22}" for h in horizons)]
+        for name, mean, std in zip(self.methods, self.mean(), self.std(), strict=True):
+            lines.append(f"{name:{width}}" + "".join(f"{mean[h - 1]:12.5g} +- {std[h - 1]:6.2g}" for h in horizons))
+        return "\n".join(lines)
+
+
+def compare(
+    methods: Mapping[str, Callable[[Trajectories], Forecaster]],
+    trajectories: Trajectories,
+    horizon: int = 1,
+    *,
+    n_folds: int = 10,
+    rng: np.random.Generator,
+    skip: int = 0,
+    scale: Float[np.ndarray, " n"] | None = None,
+) -> Comparison:
+    """Fit every method on the same folds and score it on the same rows.
+
+    Args:
+        methods: by name, functions from training trajectories to a forecaster.
+        trajectories: all recordings.
+        horizon: score 1 to `horizon` steps ahead.
+        n_folds: whole trajectories are held out, each once.
+        rng: shuffles the trajectories into folds.
+        skip: as in `errors_by_horizon`.
+        scale: as in `errors_by_horizon`.
+    """
+    errors = [
+        [errors_by_horizon(fit(train), test, horizon, skip=skip, scale=scale) for fit in methods.values()]
+        for train, test in folds(trajectories, n_folds, rng)
+    ]
+    return Comparison(tuple(methods), np.swapaxes(np.array(errors), 0, 1))

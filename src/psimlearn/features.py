@@ -1,0 +1,160 @@
+"""What a belief is: features of the next `window` observations, of which a filter tracks the expectation.
+
+Your own features need a `window`, a call and the way back to observations:
+
+    @dataclass(frozen=True)
+    class StackAbsolute:
+        window: int
+
+        def __call__(self, f):
+            flat = f.reshape(len(f), -1)
+            return np.concatenate([flat, np.abs(flat)], axis=1)
+
+        def observations(self, m):
+            return m[:, : m.shape[1] // 2].reshape(len(m), self.window, -1)
+
+and may add `persist(x)` (what the features are if x stays; allows prior="last") and `variance(m)`.
+"""
+
+from dataclasses import dataclass
+from math import isqrt
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+__all__ = ["Features", "Persistent", "SecondMoment", "Stack", "StackSquares", "Variances"]
+
+VARIANCE_FLOOR = 1e-9
+"""The least variance a belief can claim, in squared standard deviations of the channel."""
+
+
+@runtime_checkable
+class Features(Protocol):
+    """phi: a window of observations to a vector whose conditional expectation is the belief."""
+
+    @property
+    def window(self) -> int:
+        """k, the number of observations a belief describes."""
+
+    def __call__(self, f: Float[np.ndarray, "b window n"]) -> Float[np.ndarray, "b d"]:
+        """phi(f)."""
+
+    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+        """The expected observations that a belief contains."""
+
+
+@runtime_checkable
+class Persistent(Protocol):
+    """Features that know what it means for the last observation to stay."""
+
+    def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
+        """phi of x repeated `window` times."""
+
+
+@runtime_checkable
+class Variances(Protocol):
+    """Features whose beliefs know their own uncertainty."""
+
+    def variance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+        """The variance of each expected observation."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """phi_1: the observations themselves. A belief is the expected next `window` observations.
+
+    >>> Stack(2)(np.array([[[1.0, 2.0], [3.0, 4.0]]]))
+    array([[1., 2., 3., 4.]])
+    """
+
+    window: int
+
+    def __call__(self, f: Float[np.ndarray, "b window n"]) -> Float[np.ndarray, "b d"]:
+        """[x_t; ..; x_{t+k-1}]."""
+        return f.reshape(len(f), -1)
+
+    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+        """The belief, unstacked."""
+        return m.reshape(len(m), self.window, -1)
+
+    def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
+        """x, `window` times."""
+        return np.tile(x, (1, self.window))
+
+
+@dataclass(frozen=True)
+class StackSquares:
+    """phi_2: the observations and their squares. A belief holds a mean and a variance of each."""
+
+    window: int
+
+    def __call__(self, f: Float[np.ndarray, "b window n"]) -> Float[np.ndarray, "b d"]:
+        """[f; f^2]."""
+        flat = f.reshape(len(f), -1)
+        return np.concatenate([flat, flat**2], axis=1)
+
+    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+        """The first half."""
+        return m[:, : m.shape[1] // 2].reshape(len(m), self.window, -1)
+
+    def variance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+        """E[x^2] - E[x]^2, floored."""
+        mean, square = np.split(m, 2, axis=1)
+        variance: np.ndarray = np.maximum(square - mean**2, VARIANCE_FLOOR)
+        return variance.reshape(len(m), self.window, -1)
+
+    def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
+        """[x, .., x; x^2, .., x^2]."""
+        return np.concatenate([np.tile(x, (1, self.window)), np.tile(x**2, (1, self.window))], axis=1)
+
+
+@dataclass(frozen=True)
+class SecondMoment:
+    """f and the upper triangle of ff': a belief is a full Gaussian over the next `window` observations."""
+
+    window: int
+
+    def __call__(self, f: Float[np.ndarray, "b window n"]) -> Float[np.ndarray, "b d"]:
+        """[f; ff' on and above the diagonal, row by row]."""
+        flat = f.reshape(len(f), -1)
+        row, column = np.triu_indices(flat.shape[1])
+        return np.concatenate([flat, flat[:, row] * flat[:, column]], axis=1)
+
+    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+        """E[f]."""
+        return m[:, : _width(m)].reshape(len(m), self.window, -1)
+
+    def covariance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b w w"]:
+        """E[ff'] - E[f]E[f]', with eigenvalues floored: an estimated belief need not be positive definite."""
+        w = _width(m)
+        row, column = np.triu_indices(w)
+        second = np.empty((len(m), w, w))
+        second[:, row, column] = second[:, column, row] = m[:, w:]
+        values, vectors = np.linalg.eigh(second - m[:, :w, None] * m[:, None, :w])
+        floored: np.ndarray = np.einsum("bij,bj,bkj->bik", vectors, np.maximum(values, VARIANCE_FLOOR), vectors)
+        return floored
+
+    def variance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+        """The diagonal of `covariance`."""
+        return np.diagonal(self.covariance(m), axis1=1, axis2=2).reshape(len(m), self.window, -1)
+
+    def log_likelihood(
+        self, m: Float[np.ndarray, "b d"], f: Float[np.ndarray, "b window n"]
+    ) -> Float[np.ndarray, " b"]:
+        """log N(f; E[f], cov f): how likely a belief finds a given continuation, in nats."""
+        residual = (f - self.observations(m)).reshape(len(m), -1)
+        cholesky = np.linalg.cholesky(self.covariance(m))
+        white = np.linalg.solve(cholesky, residual[:, :, None])[:, :, 0]
+        log_det = 2 * np.log(np.einsum("bii->bi", cholesky)).sum(axis=1)
+        log_likelihood: np.ndarray = -0.5 * (np.sum(white**2, axis=1) + log_det + residual.shape[1] * np.log(2 * np.pi))
+        return log_likelihood
+
+    def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
+        """phi of x repeated."""
+        return self(np.repeat(x[:, None, :], self.window, axis=1))
+
+
+def _width(m: Float[np.ndarray, "b d"]) -> int:
+    """w, where a second-moment belief has w + w (w + 1) / 2 coordinates."""
+    return (isqrt(9 + 8 * m.shape[1]) - 3) // 2

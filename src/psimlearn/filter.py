@@ -1,0 +1,400 @@
+"""The filter: a frozen value that takes a belief and an observation to the next belief.
+
+All arithmetic happens in standardised units. With c the belief weight, B a regressor, P the fed-back directions:
+
+    z_t     = [c * scaled(P m_t) boxed; x_t; x_{t-1}; ..; x_{t-lags+1}; u_t (; u_{t+1})]
+    m_{t+1} = B(z_t) + (persist(x_t) or the mean of phi)
+
+The belief m has full width and all predictions are read from it; only what is fed back is compressed and boxed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from psimlearn.errors import DataError
+from psimlearn.features import Features, Persistent
+from psimlearn.regressors import Regressor, block_by_block
+from psimlearn.trajectories import Trajectories
+from psimlearn.windows import RowIndex, Schedule, beliefs_before, coming_places, lag_places, schedule
+
+__all__ = ["Feedback", "Filter", "Layout", "Rollout", "Scaling", "State", "Table", "conditional_fill", "lay_out"]
+
+FILL_CHUNK = 4_000_000
+"""Matrix entries solved at a time when missing channels are filled: bounds the memory."""
+
+
+class Scaling(NamedTuple):
+    """Per-channel standardisation, frozen at training."""
+
+    mean: Float[np.ndarray, " n"]
+    scale: Float[np.ndarray, " n"]
+
+    def __call__(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
+        """Into standardised units."""
+        standardised: np.ndarray = (x - self.mean) / self.scale
+        return standardised
+
+    def undo(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
+        """Back into the units of the recordings."""
+        original: np.ndarray = x * self.scale + self.mean
+        return original
+
+
+class Feedback(NamedTuple):
+    """How a belief enters the next input: weight * (P m - mean) / scale, kept inside a box."""
+
+    mean: Float[np.ndarray, " r"]
+    scale: Float[np.ndarray, " r"]
+    weight: float = 1.0
+    directions: Float[np.ndarray, "d r"] | None = None
+    """P', or None for all of the belief."""
+    low: Float[np.ndarray, " r"] | None = None
+    high: Float[np.ndarray, " r"] | None = None
+    """The box, in the units of what is fed back; None for no box."""
+
+    def __call__(self, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b r"]:
+        """What a belief feeds back."""
+        return self.boxed(self.linear(belief) + self.shift)
+
+    @property
+    def shift(self) -> Float[np.ndarray, " r"]:
+        """The constant part of the map from beliefs to what is fed back."""
+        return -self.mean * (self.weight / self.scale)
+
+    def linear(self, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b r"]:
+        """The linear part of that map."""
+        projected = belief if self.directions is None else belief @ self.directions
+        return projected * (self.weight / self.scale)
+
+    def boxed(self, fed: Float[np.ndarray, "b r"]) -> Float[np.ndarray, "b r"]:
+        """Clip in place."""
+        return self.boxer(1)(fed)
+
+    def boxer(self, most: int) -> Callable[[Float[np.ndarray, "b r"]], Float[np.ndarray, "b r"]]:
+        """`boxed` for up to `most` rows, or for any number if `most` is 1; full bounds are clipped to much faster."""
+        if self.low is None or self.high is None:
+            return lambda fed: fed
+        low, high = np.tile(self.low, (most, 1)), np.tile(self.high, (most, 1))
+
+        def clip(fed: Float[np.ndarray, "b r"]) -> Float[np.ndarray, "b r"]:
+            np.maximum(fed, low[: len(fed)], out=fed)
+            np.minimum(fed, high[: len(fed)], out=fed)
+            return fed
+
+        return clip
+
+    def within(self, low: Float[np.ndarray, " r"], high: Float[np.ndarray, " r"]) -> bool:
+        """Whether the box keeps everything that is fed back between these bounds."""
+        return (
+            self.low is not None
+            and self.high is not None
+            and bool((self.low >= low).all() and (self.high <= high).all())
+        )
+
+    def clipped(self, fed: Float[np.ndarray, "b r"]) -> Bool[np.ndarray, " b"]:
+        """Which rows lie on the box; a coordinate that never varied has no box to speak of."""
+        if self.low is None or self.high is None:
+            return np.zeros(len(fed), dtype=bool)
+        wide: np.ndarray = self.low < self.high
+        on_edge: np.ndarray = ((fed <= self.low) | (fed >= self.high)) & wide
+        return on_edge.any(axis=1)
+
+
+class State(NamedTuple):
+    """All that a filter remembers of b streams."""
+
+    belief: Float[np.ndarray, "b d"]
+    recent: Float[np.ndarray, "b lags n"]
+    """The last observations, newest first, standardised and filled."""
+    clock: Int[np.ndarray, " b"]
+    """How many observations each stream has had."""
+
+
+class Layout(NamedTuple):
+    """Trajectories scheduled and standardised."""
+
+    plan: Schedule
+    x: Float[np.ndarray, "rows n"]
+    u: Float[np.ndarray, "rows p"]
+    """The inputs that belong to each row, of width 0 where there are none."""
+    places: Int[np.ndarray, "rows lags"]
+    """The rows of the last observations, newest first."""
+    gappy: bool
+    """Whether anything is missing."""
+
+    @property
+    def observed(self) -> Float[np.ndarray, "rows q"]:
+        """The columns of z that do not depend on a belief, unless something is missing."""
+        return np.concatenate([self.x.take(self.places, axis=0).reshape(len(self.x), -1), self.u], axis=1)
+
+
+class Table(NamedTuple):
+    """A layout with room for a filter to roll over it."""
+
+    layout: Layout
+    z: Float[np.ndarray, "rows p"]
+    """Work space: what does not depend on the filter is filled in, the rest overwritten by every rollout."""
+    stays: Float[np.ndarray, "rows r"] | None
+    """What the last observation, if it stays, adds to what is fed back."""
+
+
+class Rollout(NamedTuple):
+    """What a filter met on its way, one scheduled row each; valid until the next rollout over the same table."""
+
+    layout: Layout
+    x: Float[np.ndarray, "rows n"]
+    """Observations with the missing ones filled in."""
+    z: Float[np.ndarray, "rows p"]
+
+
+@dataclass(frozen=True, eq=False)
+class Filter:
+    """A learnt filter. Trainers make it; it can be stepped, rolled over recordings and asked for forecasts."""
+
+    features: Features
+    regressors: tuple[Regressor, ...]
+    """One for all times, or one for each time step; the last is held beyond its end."""
+    initial: Float[np.ndarray, " d"]
+    """m_1, the belief before anything was seen."""
+    scaling: Scaling
+    feedback: Feedback
+    centre: Float[np.ndarray, " d"] | None
+    """What a regressor's zero means: this belief, or if None that the last observation stays."""
+    covariance: Float[np.ndarray, "n n"]
+    """Of one-step errors, standardised: it fills a missing channel from those that were seen."""
+    lags: int = 1
+    input_scaling: Scaling | None = None
+    feedthrough: bool = False
+    """Whether u_{t+1} acts on x_{t+1} at once, so that the next belief needs it."""
+
+    # -- one observation at a time ---------------------------------------------------------------------------------
+
+    def start(self, n_streams: int = 1) -> State:
+        """Nothing seen yet."""
+        return State(
+            np.tile(self.initial, (n_streams, 1)),
+            np.zeros((n_streams, self.lags, len(self.scaling.mean))),
+            np.zeros(n_streams, dtype=np.int64),
+        )
+
+    def step(
+        self,
+        state: State,
+        x: Float[np.ndarray, "b n"],
+        u: Float[np.ndarray, "b p"] | None = None,
+        next_u: Float[np.ndarray, "b p"] | None = None,
+    ) -> State:
+        """Take one observation of every stream; NaN where a channel, or the whole row, did not arrive.
+
+        Args:
+            state: of b streams.
+            x: observations, in the units of the recordings.
+            u: inputs that acted at this row, if the filter was learnt with inputs.
+            next_u: inputs that act at the next row, for a filter with feed-through; held at u if not given.
+        """
+        seen = conditional_fill(self.scaling(x), self.expected(state.belief), self.covariance)
+        recent = np.concatenate([seen[:, None], state.recent[:, :-1]], axis=1)
+        recent = np.where((state.clock == 0)[:, None, None], seen[:, None], recent)
+        z = np.concatenate(
+            [self.feedback(state.belief), recent.reshape(len(x), -1), self._controls(u, next_u, len(x))], axis=1
+        )
+        belief = np.empty_like(state.belief)
+        for t in np.unique(state.clock) if len(self.regressors) > 1 else [0]:
+            now = state.clock == t if len(self.regressors) > 1 else slice(None)
+            belief[now] = self.output(z[now], seen[now], int(t))
+        return State(belief, recent, state.clock + 1)
+
+    def ahead(
+        self, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
+    ) -> Float[np.ndarray, "b steps n"]:
+        """Predict the next observations of every stream: from the belief, and beyond it by feeding block 1 back.
+
+        Args:
+            state: of b streams.
+            steps: how many rows ahead; the first is the row that `step` would take next.
+            future_inputs: inputs at those rows. Required beyond the window if the filter was learnt with inputs.
+        """
+        window = self.features.window
+        inside = self.features.observations(state.belief)[:, :steps]
+        beyond = []
+        for h in range(steps - window):
+            u, next_u = self._future(future_inputs, h, steps)
+            state = self.step(state, self.scaling.undo(self.expected(state.belief)), u, next_u)
+            beyond.append(self.features.observations(state.belief)[:, -1:])
+        return self.scaling.undo(np.concatenate([inside, *beyond], axis=1))
+
+    # -- whole recordings ------------------------------------------------------------------------------------------
+
+    def table(self, trajectories: Trajectories) -> Table:
+        """Lay recordings out for `roll`."""
+        return self.room(lay_out(trajectories, self.scaling, self.input_scaling, self.lags, self.feedthrough))
+
+    def room(self, layout: Layout) -> Table:
+        """Make room to roll over a layout."""
+        observed = layout.observed
+        z = np.empty((len(observed), len(self.feedback.mean) + observed.shape[1]))
+        z[:, len(self.feedback.mean) :] = observed
+        stays = None if self.centre is not None else self.feedback.linear(self.prior(layout.x))
+        return Table(layout, z, stays)
+
+    def roll(self, table: Table) -> Rollout:
+        """Filter all trajectories at once, one time index after the other, in closed loop."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
+            x = self._roll_filling(table) if table.layout.gappy else self._roll_whole(table)
+        return Rollout(table.layout, x, table.z)
+
+    def beliefs(self, rollout: Rollout) -> Float[np.ndarray, "rows d"]:
+        """m_{t+1}, the belief that each scheduled row left behind."""
+        plan, x, z = rollout.layout.plan, rollout.x, rollout.z
+        with np.errstate(over="ignore", invalid="ignore"):
+            if len(self.regressors) == 1:
+                return self.output(z, x, 0)
+            return np.concatenate(
+                [self.output(z[b], x[b], t) for t, b in enumerate(map(plan.block, range(plan.n_times)))]
+            )
+
+    def run(self, trajectories: Trajectories) -> tuple[Float[np.ndarray, "rows d"], State]:
+        """The belief before every row, in the order of the recordings, and the state after each trajectory."""
+        rollout = self.roll(self.table(trajectories))
+        plan, after = rollout.layout.plan, self.beliefs(rollout)
+        ends = plan.last()
+        state = State(after[ends], rollout.x[rollout.layout.places[ends]], plan.length[ends])
+        return plan.packed(beliefs_before(after, self.initial, plan)), state
+
+    def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
+        """What was predicted before each row for that row and those after it.
+
+        Entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}; it may lie beyond the end of the recording. Inputs
+        beyond the end are held at their last value.
+        """
+        rollout = self.roll(self.table(trajectories))
+        plan, places = rollout.layout.plan, rollout.layout.places
+        beliefs = beliefs_before(self.beliefs(rollout), self.initial, plan)
+        recent = rollout.x[places[plan.before()]]
+        inputs = None
+        if trajectories.inputs is not None:
+            inputs = trajectories.inputs[plan.order][coming_places(plan, horizon)]
+        return plan.packed(self.ahead(State(beliefs, recent, plan.time), horizon, inputs))
+
+    # -- the parts of a step ---------------------------------------------------------------------------------------
+
+    def _roll_whole(self, table: Table) -> Float[np.ndarray, "rows n"]:
+        """Fill the belief columns of z when nothing is missing: only what is fed back is ever computed."""
+        (plan, x, *_), z, stays = table
+        r, constant = len(self.feedback.mean), self.feedback.shift
+        if self.centre is not None:
+            constant = constant + self.feedback.linear(self.centre[None])[0]
+        folded = [regressor.through(self.feedback.linear, constant) for regressor in self.regressors]
+        if len(folded) == 1:
+            steps = [folded[0].recursion(z, r, stays)]
+        else:
+            steps = [block_by_block(regressor, z, stays) for regressor in folded]
+        boxed = self.feedback.boxer(plan.block(0).stop)
+        z[plan.block(0), :r] = self.feedback(self.initial[None])
+        for t in range(plan.n_times - 1):
+            now, later = plan.block(t), plan.block(t + 1)
+            still = slice(now.start, now.start + later.stop - later.start)  # those that have a next row
+            z[later, :r] = boxed(steps[min(t, len(steps) - 1)](still))
+        return x
+
+    def _roll_filling(self, table: Table) -> Float[np.ndarray, "rows n"]:
+        """Fill z, and the missing observations with what the belief before them expects."""
+        layout, z, _ = table
+        plan, x = layout.plan, layout.x.copy()
+        belief = np.tile(self.initial, (plan.block(0).stop, 1))
+        for t in range(plan.n_times):
+            block = plan.block(t)
+            belief = belief[: block.stop - block.start]
+            x[block] = conditional_fill(x[block], self.expected(belief), self.covariance)
+            z[block] = self.inputs(belief, x, layout, block)
+            belief = self.output(z[block], x[block], t)
+        return x
+
+    def inputs(
+        self, belief: Float[np.ndarray, "b d"], x: Float[np.ndarray, "rows n"], layout: Layout, rows: RowIndex
+    ) -> Float[np.ndarray, "b p"]:
+        """z at some rows of a layout, given the beliefs before them and the filled observations."""
+        observed = x[layout.places[rows]].reshape(len(belief), -1)
+        return np.concatenate([self.feedback(belief), observed, layout.u[rows]], axis=1)
+
+    def output(self, z: Float[np.ndarray, "b p"], x: Float[np.ndarray, "b n"], t: int) -> Float[np.ndarray, "b d"]:
+        """B(z) and the prior: the next belief, at full width."""
+        y: np.ndarray = self.regressors[min(t, len(self.regressors) - 1)](z) + self.prior(x)
+        return y
+
+    def prior(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "#b d"]:
+        """What the next belief is if the regressor says zero."""
+        if self.centre is not None:
+            return self.centre[None]
+        assert isinstance(self.features, Persistent)  # trainers check that prior="last" has what it needs
+        return self.features.persist(x)
+
+    def expected(self, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b n"]:
+        """Block 1: the next observation, standardised."""
+        return self.features.observations(belief)[:, 0]
+
+    def _controls(
+        self, u: Float[np.ndarray, "b p"] | None, next_u: Float[np.ndarray, "b p"] | None, b: int
+    ) -> Float[np.ndarray, "b q"]:
+        """The input columns of z for one row of each stream."""
+        if self.input_scaling is None:
+            return np.empty((b, 0))
+        if u is None:
+            raise DataError("this filter was learnt with inputs: give the inputs of every row, and future_inputs.")
+        return controls(self.input_scaling, u, u if next_u is None else next_u, self.feedthrough)
+
+    def _future(
+        self, inputs: Float[np.ndarray, "b steps p"] | None, h: int, steps: int
+    ) -> tuple[Float[np.ndarray, "b p"] | None, Float[np.ndarray, "b p"] | None]:
+        """The inputs at row h of the future and at the row after it."""
+        return (None, None) if inputs is None else (inputs[:, h], inputs[:, min(h + 1, steps - 1)])
+
+
+def lay_out(
+    trajectories: Trajectories, scaling: Scaling, input_scaling: Scaling | None, lags: int, feedthrough: bool
+) -> Layout:
+    """Schedule and standardise recordings, after a check that they have the channels of the training data."""
+    n_inputs = 0 if input_scaling is None else len(input_scaling.mean)
+    received = (trajectories.n_channels, trajectories.n_inputs)
+    if received != (len(scaling.mean), n_inputs):
+        raise DataError(
+            f"required {len(scaling.mean)} channels and {n_inputs} inputs as in training, "
+            f"received {received[0]} channels and {received[1]} inputs."
+        )
+    plan = schedule(trajectories.offsets)
+    u = np.empty((len(plan.order), 0))
+    if input_scaling is not None and trajectories.inputs is not None:
+        own = trajectories.inputs[plan.order]
+        u = controls(input_scaling, own, own[plan.after()], feedthrough)
+    x = scaling(trajectories.values.take(plan.order, axis=0))
+    return Layout(plan, x, u, lag_places(plan, lags), bool(np.isnan(x).any()))
+
+
+def controls(
+    scaling: Scaling, u: Float[np.ndarray, "b p"], next_u: Float[np.ndarray, "b p"], feedthrough: bool
+) -> Float[np.ndarray, "b q"]:
+    """u_t, and u_{t+1} where inputs act at once."""
+    return np.concatenate([scaling(u), scaling(next_u)], axis=1) if feedthrough else scaling(u)
+
+
+def conditional_fill(
+    x: Float[np.ndarray, "b n"], expected: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "n n"]
+) -> Float[np.ndarray, "b n"]:
+    """Missing entries of x given those seen: m_miss + S_mo S_oo^-1 (x_seen - m_seen); m itself where none was seen."""
+    missing = np.isnan(x)
+    rows = np.flatnonzero(missing.any(axis=1))
+    if not len(rows):
+        return x
+    out = x.copy()
+    for part in np.array_split(rows, 1 + len(rows) * x.shape[1] ** 2 // FILL_CHUNK):
+        seen = ~missing[part]
+        innovation = np.where(seen, x[part] - expected[part], 0.0)
+        # rows and columns of missing channels are replaced by those of the identity: one shape for every pattern
+        among_seen = np.where(seen[:, :, None] & seen[:, None, :], covariance, np.eye(x.shape[1]))
+        weights = np.linalg.solve(among_seen, innovation[:, :, None])[:, :, 0]
+        out[part] = np.where(seen, x[part], expected[part] + weights @ covariance)
+    return out

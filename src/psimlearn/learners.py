@@ -1,0 +1,186 @@
+"""Learners: examples in, a regressor out, by way of a summary that can be merged.
+
+DAgger's "D := D u D'" is `merge`. For ridge regression the summary is a pair of Gram sums, so that memory and the
+cost of a round do not grow with the rounds, and shards of the data can be summarised apart and merged in any order.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float
+
+from psimlearn.errors import DivergedError
+from psimlearn.regressors import Linear, RandomFourier, Regressor, fourier_features
+
+__all__ = ["GramSums", "Learner", "RandomFourierRidge", "Ridge"]
+
+CHUNK = 4096
+"""Rows mapped to random features at a time: bounds the memory of a summary."""
+
+
+Stats = TypeVar("Stats")
+
+
+class Learner(Protocol[Stats]):
+    """Least squares over any hypothesis class whose examples can be summarised and merged."""
+
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Self:
+        """Freeze whatever must stay the same for all examples: bandwidth, random directions."""
+
+    def summarise(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"]) -> Stats:
+        """All that `solve` needs to know of these examples."""
+
+    def merge(self, a: Stats, b: Stats) -> Stats:
+        """The summary of both sets of examples: associative, commutative."""
+
+    def solve(self, stats: Stats) -> Regressor:
+        """The best regressor for the summarised examples."""
+
+
+class GramSums(NamedTuple):
+    """Sums over examples that determine every ridge regression on them."""
+
+    n: float
+    """How many examples."""
+    z: Float[np.ndarray, " p"]
+    y: Float[np.ndarray, " q"]
+    zz: Float[np.ndarray, "p p"]
+    zy: Float[np.ndarray, "p q"]
+    yy: float
+    """Sum of ||y||^2, which turns the sums into the training loss of any linear map."""
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Ridge regression: minimise the mean of ||y - Wz - b||^2 over examples, plus alpha ||W||^2.
+
+    The penalty is per example, so that one alpha means the same for ten recordings and for ten thousand.
+    """
+
+    alpha: float = 1e-6
+    intercept: bool = True
+
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Self:
+        """Nothing to freeze."""
+        return self
+
+    def summarise(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"]) -> GramSums:
+        """The Gram sums of these examples."""
+        one = np.ones(len(z))  # numpy sums the columns of a tall array faster as a product
+        return GramSums(float(len(z)), one @ z, one @ y, z.T @ z, z.T @ y, float(np.vdot(y, y)))
+
+    def merge(self, a: GramSums, b: GramSums) -> GramSums:
+        """Sum by sum."""
+        return GramSums(a.n + b.n, a.z + b.z, a.y + b.y, a.zz + b.zz, a.zy + b.zy, a.yy + b.yy)
+
+    def solve(self, stats: GramSums) -> Linear:
+        """W = (Z'Z + alpha N)^-1 Z'Y on centred sums, and the intercept that no penalty touches."""
+        n = max(stats.n, 1.0)
+        z_mean, y_mean = (stats.z / n, stats.y / n) if self.intercept else (0 * stats.z, 0 * stats.y)
+        gram = stats.zz / n - np.outer(z_mean, z_mean)
+        cross = stats.zy / n - np.outer(z_mean, y_mean)
+        weights = _solve_regularised(gram, cross, self.alpha)
+        return Linear(weights, y_mean - z_mean @ weights)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFourierRidge:
+    """Ridge regression on random Fourier features of a Gaussian kernel.
+
+    Args:
+        n_features: cosines and sines together.
+        alpha: penalty per example, as in `Ridge`.
+        raw_inputs: append the inputs themselves, so that what is linear need not be learnt from cosines.
+        bandwidth_factor: times the median distance between inputs.
+    """
+
+    n_features: int = 500
+    alpha: float = 1e-6
+    raw_inputs: bool = True
+    bandwidth_factor: float = 1.0
+    intercept: bool = True
+    directions: Float[np.ndarray, "p half"] | None = None
+    """Frozen by `prepare`."""
+
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Self:
+        """Freeze the bandwidth and the random directions; what is frozen already stays."""
+        if self.directions is not None:
+            return self
+        bandwidth = self.bandwidth_factor * _median_distance(z, rng)
+        return replace(self, directions=rng.standard_normal((z.shape[1], self.n_features // 2)) / bandwidth)
+
+    def summarise(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"]) -> GramSums:
+        """The Gram sums of the mapped examples, a chunk of rows at a time."""
+        total = self._ridge.summarise(self._features(z[:CHUNK]), y[:CHUNK])
+        for i in range(CHUNK, len(z), CHUNK):
+            total = self.merge(total, self._ridge.summarise(self._features(z[i : i + CHUNK]), y[i : i + CHUNK]))
+        return total
+
+    def merge(self, a: GramSums, b: GramSums) -> GramSums:
+        """Sum by sum."""
+        return self._ridge.merge(a, b)
+
+    def solve(self, stats: GramSums) -> RandomFourier:
+        """Ridge regression on the mapped examples, the cosines and sines scaled to approximate a kernel."""
+        half = self._frozen.shape[1]
+        scale = np.ones(len(stats.z))
+        scale[: 2 * half] = half**-0.5
+        scaled = stats._replace(z=scale * stats.z, zz=scale[:, None] * stats.zz * scale, zy=scale[:, None] * stats.zy)
+        linear = self._ridge.solve(scaled)
+        return RandomFourier(self._frozen, self.raw_inputs, replace(linear, weights=scale[:, None] * linear.weights))
+
+    @property
+    def _ridge(self) -> Ridge:
+        return Ridge(self.alpha, self.intercept)
+
+    @property
+    def _frozen(self) -> Float[np.ndarray, "p half"]:
+        if self.directions is None:
+            raise RuntimeError("prepare() a RandomFourierRidge before use: it draws the random directions.")
+        return self.directions
+
+    def _features(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b width"]:
+        return fourier_features(z, self._frozen, self.raw_inputs)
+
+
+def _median_distance(z: Float[np.ndarray, "b p"], rng: np.random.Generator, most: int = 1000) -> float:
+    """The median distance between rows, from at most `most` of them; 1 where all rows agree."""
+    some = z if len(z) <= most else z[rng.choice(len(z), most, replace=False)]
+    norms = np.sum(some**2, axis=1)
+    squared = norms[:, None] + norms - 2 * some @ some.T
+    median = float(np.median(squared[np.triu_indices(len(some), 1)])) if len(some) > 1 else 0.0
+    return np.sqrt(median) if median > 0 else 1.0
+
+
+def _solve_regularised(
+    gram: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"], alpha: float
+) -> Float[np.ndarray, "p q"]:
+    """(gram + alpha I)^-1 cross, finite or an error. Falls back on eigenvectors where Cholesky gives up."""
+    if not (np.isfinite(gram).all() and np.isfinite(cross).all()):
+        raise DivergedError(
+            "required finite sums to solve for a regressor, received non-finite ones: beliefs diverged or the data "
+            "are scaled beyond 1e150. Use the box, a larger ridge or standardised data."
+        )
+    try:
+        # factored by numpy, whose BLAS has just made the sums: a second BLAS would fight its threads for the cores
+        factor = np.linalg.cholesky(gram + alpha * np.eye(len(gram)))
+        weights = scipy.linalg.cho_solve((factor, True), cross, check_finite=False)
+    except np.linalg.LinAlgError:
+        weights = np.full_like(cross, np.nan)
+    return weights if np.isfinite(weights).all() else _solve_by_eigenvectors(gram, cross, alpha)
+
+
+def _solve_by_eigenvectors(
+    gram: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"], alpha: float
+) -> Float[np.ndarray, "p q"]:
+    """The minimum-norm solution, leaving out directions that rounding cannot tell from zero."""
+    values, vectors = np.linalg.eigh(gram)
+    denominator = np.maximum(values, 0) + alpha
+    kept = denominator > len(gram) * np.finfo(float).eps * max(values[-1], alpha)
+    scale = np.divide(1, denominator, out=np.zeros_like(values), where=kept)
+    weights: np.ndarray = vectors @ (scale[:, None] * (vectors.T @ cross))
+    if not np.isfinite(weights).all():
+        raise DivergedError("required a finite solution, received none: the sums are too badly scaled.")
+    return weights

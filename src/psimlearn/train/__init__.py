@@ -1,0 +1,9 @@
+"""Trainers: generators of rounds. `best(dagger(...)).filter` is a learnt filter."""
+
+from psimlearn.train.dagger import dagger as dagger
+from psimlearn.train.forward import forward as forward
+from psimlearn.train.recipe import Recipe as Recipe
+from psimlearn.train.score import Round as Round
+from psimlearn.train.score import best as best
+
+__all__ = ["Recipe", "Round", "best", "dagger", "forward"]

@@ -1,0 +1,52 @@
+"""DAgger (Alg. 2 of the paper): one filter for all times, refitted to all the beliefs it and its forebears met."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from psimlearn.features import Features
+from psimlearn.learners import Learner, Stats
+from psimlearn.train.init import begin
+from psimlearn.train.lessons import examples
+from psimlearn.train.recipe import Init, Recipe
+from psimlearn.train.score import Round, scored
+from psimlearn.trajectories import Trajectories
+
+__all__ = ["dagger"]
+
+
+def dagger(
+    train: Trajectories,
+    validation: Trajectories,
+    features: Features,
+    learner: Learner[Stats],
+    *,
+    rng: np.random.Generator,
+    n_rounds: int = 20,
+    init: Init = "history",
+    recipe: Recipe = Recipe(),
+) -> Iterator[Round]:
+    """Yield F_0, F_1, .., F_n: each fitted to all the beliefs met by those before it; `best` picks one.
+
+    Args:
+        train: recordings to learn from.
+        validation: recordings that score each round in closed loop.
+        features: what a belief is.
+        learner: what fits examples.
+        rng: for learners that draw random features or rows.
+        n_rounds: how many times to roll out, aggregate and refit.
+        init: beliefs of the first fit: regressed on "history", the true futures ("teacher"), or F_0 = 0 ("zero").
+        recipe: the choices around the algorithm.
+    """
+    current, learner, stats, lessons = begin(train, features, learner, init, recipe, rng)
+    held_out = current.table(validation)
+    dropped = 0
+    for number in range(n_rounds):
+        round = scored(number, current, held_out, dropped)
+        yield round
+        z, y, dropped = examples(round.filter, lessons)
+        new = learner.summarise(z, y)
+        stats = new if stats is None else learner.merge(stats, new)
+        current = replace(round.filter, regressors=(learner.solve(stats),))
+    yield scored(n_rounds, current, held_out, dropped)  # the last refit is a candidate too

@@ -1,0 +1,69 @@
+"""Forward Training (Alg. 1 of the paper): one regressor for each time step, fitted in turn."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from psimlearn.errors import DataError
+from psimlearn.features import Features
+from psimlearn.learners import Learner, Stats
+from psimlearn.regressors import Regressor
+from psimlearn.train.init import begin
+from psimlearn.train.recipe import Recipe
+from psimlearn.train.score import Round, scored
+from psimlearn.trajectories import Trajectories
+from psimlearn.windows import example_blocks
+
+__all__ = ["forward"]
+
+
+def forward(
+    train: Trajectories,
+    validation: Trajectories,
+    features: Features,
+    learner: Learner[Stats],
+    *,
+    rng: np.random.Generator,
+    disjoint: bool = False,
+    recipe: Recipe = Recipe(),
+) -> Iterator[Round]:
+    """Fit F_1 to the first step of all trajectories, roll it out, fit F_2 to the second, and so on; yield the result.
+
+    Each regressor has one example per trajectory, so this needs many: at least twice the width of the input. Where
+    fewer trajectories are long enough the steps end, and the last regressor is held.
+
+    Args:
+        train: recordings to learn from.
+        validation: recordings that score the filter in closed loop.
+        features: what a belief is.
+        learner: what fits examples.
+        rng: for learners that draw random features or rows, and for disjoint splits.
+        disjoint: fit each step on trajectories of its own, as in the paper's theorem.
+        recipe: the choices around the algorithm.
+    """
+    blank, learner, _, lessons = begin(train, features, learner, "history", recipe, rng)
+    layout, x = lessons.table.layout, lessons.x
+    steps = example_blocks(layout.plan, features.window)
+    turn = rng.permutation(len(train)) % len(steps) if disjoint else None
+    regressors: list[Regressor] = []
+    beliefs = np.tile(blank.initial, (len(train), 1))
+    at = 0
+    for t, block in enumerate(steps):
+        beliefs = beliefs[: block.stop - block.start]
+        z = blank.inputs(beliefs, x, layout, block)
+        y = lessons.y[at : at + len(z)]
+        at += len(z)
+        own = slice(None) if turn is None else turn[: len(z)] == t
+        required = 2 * z.shape[1]
+        if len(z[own]) < required:
+            break
+        regressors.append(learner.solve(learner.summarise(z[own], y[own])))
+        beliefs = replace(blank, regressors=(regressors[-1],)).output(z, x[block], 0)
+    if not regressors:
+        raise DataError(
+            f"Forward Training: required at least {required} trajectories for each step (twice the {z.shape[1]} "
+            f"inputs of a regressor), received {len(z[own])}. Use dagger, a smaller window, or more recordings."
+        )
+    filter = replace(blank, regressors=tuple(regressors))
+    yield scored(0, filter, filter.table(validation))

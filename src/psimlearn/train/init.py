@@ -1,0 +1,181 @@
+"""Where training begins: scaling, the first belief, the first examples, the first filter."""
+
+from dataclasses import replace
+from typing import Generic, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.errors import DataError
+from psimlearn.features import Features
+from psimlearn.filter import Feedback, Filter, Layout, Scaling, conditional_fill, lay_out
+from psimlearn.learners import Learner, Ridge, Stats
+from psimlearn.regressors import Linear
+from psimlearn.train.lessons import Lessons
+from psimlearn.train.recipe import Init, Recipe, check
+from psimlearn.train.score import error_covariance
+from psimlearn.trajectories import Trajectories
+from psimlearn.windows import carried_forward, example_rows, futures, histories, whole_futures
+
+__all__ = ["Start", "begin"]
+
+HISTORY_ALPHA = 1e-4
+"""Ridge of the regression of futures on histories, which only has to start things off."""
+FILL_PASSES = 3
+"""How often missing entries and history-regressed beliefs are refined in turn before training."""
+LEAST_SCALE = 0.1
+"""A belief that hardly moved at first may move later: no scale below this share of the features' own."""
+CONSTANT = 1e-12
+"""A standard deviation below this, relative to the largest value, is rounding."""
+LARGEST_BELIEF = 1e100
+"""Beyond this a belief counts as non-finite: its square would soon be."""
+
+
+class Start(NamedTuple, Generic[Stats]):
+    """All that a trainer needs to begin."""
+
+    filter: Filter
+    learner: Learner[Stats]
+    stats: Stats | None
+    """The summary of D_0, None if it is empty."""
+    lessons: Lessons
+
+
+def begin(
+    train: Trajectories,
+    features: Features,
+    learner: Learner[Stats],
+    init: Init,
+    recipe: Recipe,
+    rng: np.random.Generator,
+) -> Start[Stats]:
+    """Standardise, make the initial beliefs and fit F_0 to them."""
+    check(train, features, recipe, init)
+    scaling = _standardisation(train.values, recipe.standardise)
+    input_scaling = None if train.inputs is None else _standardisation(train.inputs, recipe.standardise)
+    layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
+    x, beliefs, covariance = _history_beliefs(layout, features)
+    phi = features(futures(x, layout.plan, features.window))
+    rows, target_rows = example_rows(layout.plan, features.window)
+    # a zero start has no beliefs yet: the features themselves stand in and set the scale
+    m = (beliefs if init == "history" else phi)[rows]
+    seen = phi[whole_futures(layout.plan, features.window)]
+    directions = _directions(m, recipe.rank)
+    spread = _spread(seen if directions is None else seen @ directions)
+    feedback = _feedback(m if directions is None else m @ directions, spread, directions, recipe)
+    d, width = phi.shape[1], len(feedback.mean) + layout.observed.shape[1]
+    filter = Filter(
+        features=features,
+        regressors=(Linear(np.zeros((width, d)), np.zeros(d)),),
+        initial=phi[layout.plan.block(0)].mean(axis=0),
+        scaling=scaling,
+        feedback=feedback,
+        centre={"mean": seen.mean(axis=0), "zero": np.zeros(d), "last": None}[recipe.prior],
+        covariance=covariance,
+        lags=recipe.lags,
+        input_scaling=input_scaling,
+        feedthrough=recipe.feedthrough,
+    )
+    y = phi[target_rows] - filter.prior(x[rows])
+    lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard))
+    z = filter.inputs(m, x, layout, rows)
+    learner = learner.prepare(z, rng)
+    if init == "zero":
+        return Start(filter, learner, None, lessons)
+    stats = learner.summarise(z, y)
+    filter = replace(filter, regressors=(learner.solve(stats),))
+    return Start(filter, learner, stats if recipe.keep_start else None, lessons)
+
+
+def _standardisation(values: Float[np.ndarray, "rows n"], wanted: bool) -> Scaling:
+    """Mean and standard deviation of each channel as far as observed; a constant channel keeps its unit."""
+    empty = np.isnan(values).all(axis=0)
+    if empty.any():
+        raise DataError(
+            f"channel {int(empty.argmax())}: required at least one observed value in the training trajectories, "
+            "received none. Leave the channel out."
+        )
+    columns = np.ascontiguousarray(values.T)
+    if not wanted:
+        return Scaling(np.zeros(len(columns)), np.ones(len(columns)))
+    largest = np.maximum(np.nanmax(np.abs(columns), axis=1), np.finfo(float).tiny)
+    unit = columns / largest[:, None]  # keeps the squares of extreme scales finite
+    std = np.nanstd(unit, axis=1)
+    return Scaling(np.nanmean(unit, axis=1) * largest, np.where(std <= CONSTANT, 1.0, std * largest))
+
+
+def _history_beliefs(
+    layout: Layout, features: Features
+) -> tuple[Float[np.ndarray, "rows n"], Float[np.ndarray, "rows d"], Float[np.ndarray, "n n"]]:
+    """Beliefs without a filter: phi(f_t) regressed on the last observations before t.
+
+    Missing observations are filled in by the same regression, in turn. Returns the filled observations, the beliefs
+    m^0_t before every row, and the covariance of their one-step errors.
+    """
+    plan, window, ridge = layout.plan, features.window, Ridge(HISTORY_ALPHA)
+    x = carried_forward(layout.x, plan) if layout.gappy else layout.x
+    for _ in range(FILL_PASSES if layout.gappy else 1):
+        h = histories(x, plan, max(10, 2 * window))
+        phi = features(futures(x, plan, window))
+        later = np.flatnonzero(plan.reaches(window - 1) & plan.reaches(-1))
+        m = ridge.solve(ridge.summarise(h[later], phi[later]))(h)
+        m[plan.block(0)] = phi[plan.block(0)].mean(axis=0)
+        expected = features.observations(m)[:, 0]
+        covariance = error_covariance(layout.x - expected)
+        x = conditional_fill(layout.x, expected, covariance)
+    return x, m, covariance
+
+
+class _Spread(NamedTuple):
+    """How vectors are distributed, coordinate by coordinate."""
+
+    mean: Float[np.ndarray, " r"]
+    std: Float[np.ndarray, " r"]
+    low: Float[np.ndarray, " r"]
+    high: Float[np.ndarray, " r"]
+
+
+def _spread(vectors: Float[np.ndarray, "rows r"]) -> _Spread:
+    columns = np.ascontiguousarray(vectors.T)  # numpy reduces few long rows much faster than many short ones
+    return _Spread(columns.mean(axis=1), columns.std(axis=1), columns.min(axis=1), columns.max(axis=1))
+
+
+def _directions(beliefs: Float[np.ndarray, "examples d"], rank: int | None) -> Float[np.ndarray, "d r"] | None:
+    """The `rank` directions in which the initial beliefs vary most; None for all."""
+    if rank is None or rank >= beliefs.shape[1]:
+        return None
+    _, vectors = np.linalg.eigh(np.cov(beliefs.T))
+    return vectors[:, : -rank - 1 : -1].copy()
+
+
+def _feedback(
+    beliefs: Float[np.ndarray, "examples r"],
+    seen: _Spread,
+    directions: Float[np.ndarray, "d r"] | None,
+    recipe: Recipe,
+) -> Feedback:
+    """Scale and box of what is fed back, from the initial beliefs and the features seen, both along `directions`."""
+    mean, scale = np.zeros(len(seen.mean)), np.ones(len(seen.mean))
+    if recipe.standardise:
+        own = _spread(beliefs)
+        mean, scale = own.mean, np.maximum(own.std, LEAST_SCALE * seen.std)
+        scale = np.where(scale <= CONSTANT, 1.0, scale)
+    feedback = Feedback(mean, scale, recipe.belief_weight, directions)
+    if recipe.box is None:
+        return feedback
+    low, high = _guard(seen, feedback, recipe.guard)
+    gain, margin = recipe.belief_weight / scale, recipe.box * (seen.high - seen.low)
+    return feedback._replace(
+        low=np.maximum(low, (seen.low - margin - mean) * gain),
+        high=np.minimum(high, (seen.high + margin - mean) * gain),
+    )
+
+
+def _guard(
+    seen: _Spread, feedback: Feedback, guard: float | None
+) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
+    """Bounds of what is learnt from: a belief is an expectation of phi and cannot stray further than phi does."""
+    gain = feedback.weight / feedback.scale
+    reach = LARGEST_BELIEF if guard is None else guard * seen.std * gain + CONSTANT
+    middle = (seen.mean - feedback.mean) * gain
+    return middle - reach, middle + reach

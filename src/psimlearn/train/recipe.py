@@ -1,0 +1,82 @@
+"""The choices around the paper's algorithms, and which of them go together."""
+
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+from psimlearn.errors import DataError, SettingsError
+from psimlearn.features import Features, Persistent, Stack, StackSquares
+from psimlearn.trajectories import Trajectories
+
+__all__ = ["Init", "Prior", "Recipe", "check"]
+
+Init = Literal["history", "teacher", "zero"]
+Prior = Literal["mean", "last", "zero"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that is ours and not the paper's, each to be switched off; `as_published` switches off all.
+
+    Args:
+        lags: how many of the last observations a step sees; 1 is the paper, more contain autoregression.
+        prior: what the ridge shrinks predictions towards: the "mean", the "last" observation, or "zero".
+        belief_weight: scales the belief before the ridge; 1 is the paper, 0 leaves direct autoregression.
+        rank: feed back only this many directions of the belief; predictions keep full width.
+        box: keep what is fed back within the range of the features seen in training.
+        standardise: learn in units of each channel's standard deviation.
+        feedthrough: inputs act on the observation of their own row, so a step also sees the next input.
+        guard: leave out examples whose belief lies further than this many standard deviations of the features
+            from their mean; None keeps all that are finite.
+        keep_start: keep the examples of the initial beliefs in DAgger's aggregate.
+    """
+
+    lags: int = 1
+    prior: Prior = "mean"
+    belief_weight: float = 1.0
+    rank: int | None = None
+    box: float | None = 1.0
+    standardise: bool = True
+    feedthrough: bool = False
+    guard: float | None = 8.0
+    keep_start: bool = True
+
+    @classmethod
+    def as_published(cls) -> Self:
+        """The literal algorithms. Use with a learner without intercept, `Ridge(alpha, intercept=False)`."""
+        return cls(prior="zero", box=None, standardise=False, guard=None, keep_start=False)
+
+
+def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -> None:
+    """Refuse what cannot work, in words, before any work is done."""
+    rules = [
+        (features.window >= 1, f"window: required at least 1, received {features.window}"),
+        (init in get_args(Init), f"init: required one of {get_args(Init)}, received {init!r}"),
+        (recipe.prior in get_args(Prior), f"prior: required one of {get_args(Prior)}, received {recipe.prior!r}"),
+        (recipe.lags >= 1, f"lags: required at least 1, received {recipe.lags}"),
+        (recipe.belief_weight >= 0, f"belief_weight: required at least 0, received {recipe.belief_weight}"),
+        (recipe.rank is None or recipe.rank >= 1, f"rank: required None or at least 1, received {recipe.rank}"),
+        (recipe.guard is None or recipe.guard > 0, f"guard: required None or above 0, received {recipe.guard}"),
+        (
+            recipe.prior != "last" or isinstance(features, Persistent),
+            f"prior='last' needs features with persist(x), which {type(features).__name__} lacks; use prior='mean'",
+        ),
+        (
+            recipe.rank is None or isinstance(features, Stack | StackSquares),
+            f"rank needs Stack or StackSquares features, received {type(features).__name__}; use rank=None",
+        ),
+        (
+            not recipe.feedthrough or train.inputs is not None,
+            "feedthrough=True needs trajectories with inputs, received none; use feedthrough=False",
+        ),
+    ]
+    for holds, message in rules:
+        if not holds:
+            raise SettingsError(message + ".")
+    short = train.lengths <= features.window
+    if short.any():
+        i = int(short.argmax())
+        raise DataError(
+            f"trajectory {i}: required more rows than the window, at least {features.window + 1}, received "
+            f"{train.lengths[i]} ({short.sum()} of {len(train)} trajectories are too short). Leave these out, or "
+            "use a smaller window."
+        )

@@ -1,0 +1,73 @@
+"""Rounds of training, and the closed-loop error by which they are told apart."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.errors import DivergedError
+from psimlearn.evaluate import mean_square
+from psimlearn.filter import Filter, Table
+from psimlearn.windows import beliefs_before
+
+__all__ = ["Round", "best", "error_covariance", "scored"]
+
+BLOWN_UP = 1e6
+"""A filter has diverged if a prediction is this many times larger than anything observed."""
+
+
+class Round(NamedTuple):
+    """One filter of a training run and how it did."""
+
+    number: int
+    filter: Filter
+    error: float
+    """Closed-loop one-step error on the validation trajectories, standardised, channels summed; inf if diverged."""
+    clipped: float
+    """The share of beliefs on the edge of the box, on the validation trajectories."""
+    dropped: int
+    """Training rows that the rollout before this round left out as diverged."""
+
+
+def scored(number: int, filter: Filter, validation: Table, dropped: int = 0) -> Round:
+    """Roll a filter over the validation trajectories; its own errors there tell it how channels err together."""
+    rollout = filter.roll(validation)
+    plan, x = rollout.layout.plan, rollout.layout.x
+    residuals = x - filter.expected(beliefs_before(filter.beliefs(rollout), filter.initial, plan))
+    clipped = float(filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).mean())
+    limit = BLOWN_UP * np.nanmax(np.abs(x), initial=1e-300)
+    if not np.all(np.abs(residuals[~np.isnan(x)]) <= limit):
+        return Round(number, filter, np.inf, clipped, dropped)
+    measured = replace(filter, covariance=error_covariance(residuals))
+    return Round(number, measured, float(mean_square(residuals)), clipped, dropped)
+
+
+def best(rounds: Iterable[Round]) -> Round:
+    """The round with the lowest closed-loop error."""
+    winner = min(rounds, key=lambda r: r.error)
+    if not np.isfinite(winner.error):
+        raise DivergedError(
+            "required one round with a finite closed-loop error, received none: every filter diverged. "
+            "Use the box, init='history' or a larger ridge."
+        )
+    return winner
+
+
+def error_covariance(residuals: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "n n"]:
+    """Second moments of one-step errors over the rows where both channels were seen, made positive definite.
+
+    Shrunk towards its diagonal as if n further rows had shown uncorrelated errors, so that few rows do no harm.
+    """
+    seen = ~np.isnan(residuals)
+    e = np.where(seen, residuals, 0.0)
+    pairs = seen.astype(float).T @ seen
+    moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
+    n = len(moments)
+    variances = np.maximum(np.diag(moments), 1e-12)
+    shrunk = moments * (pairs / (pairs + n))
+    np.fill_diagonal(shrunk, variances)
+    values, vectors = np.linalg.eigh(shrunk)
+    definite: np.ndarray = (vectors * np.maximum(values, 1e-6 * variances.mean())) @ vectors.T
+    return definite

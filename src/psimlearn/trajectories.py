@@ -1,0 +1,371 @@
+"""Recordings: many multivariate trajectories of unequal length in one frozen container.
+
+This is the only place that looks at observations with suspicion. Whatever is inside a `Trajectories`
+is float64, finite or NaN (missing), in time order and read-only.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Self, overload
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from psimlearn.errors import DataError, SettingsError
+
+__all__ = ["Trajectories", "Trajectory", "as_trajectories"]
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """One recording: what `Trajectories` yields when it is indexed by a number or iterated."""
+
+    values: Float[np.ndarray, "T n"]
+    """Observations in time order; NaN where a channel was not seen."""
+    inputs: Float[np.ndarray, "T p"] | None = None
+    """Known controls, one row for each row of values."""
+
+    def __len__(self) -> int:
+        """The number of rows, T."""
+        return len(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories(Sequence[Trajectory]):
+    """Many trajectories, packed: trajectory i is rows `offsets[i]` to `offsets[i + 1]` of `values`.
+
+    Make one with `Trajectories.of`, `from_frame` or `from_channels_first`. NaN means "not observed".
+
+    >>> recordings = Trajectories.of([np.zeros((3, 2)), np.ones((5, 2))])
+    >>> recordings
+    Trajectories(2 trajectories, 8 rows, 2 channels)
+    >>> recordings.lengths
+    array([3, 5])
+    >>> len(recordings[1])
+    5
+    """
+
+    values: Float[np.ndarray, "rows n"]
+    offsets: Int[np.ndarray, " m+1"]
+    inputs: Float[np.ndarray, "rows p"] | None = None
+    names: tuple[str, ...] | None = None
+    """Channel names, n of them."""
+    ids: tuple[Any, ...] | None = None
+    """What the caller calls each trajectory."""
+
+    def __post_init__(self) -> None:
+        """Take private, read-only copies and check everything once."""
+        object.__setattr__(self, "offsets", _frozen(np.array(self.offsets, dtype=np.int64)))
+        _check_offsets(self.offsets, len(self.values), self.ids)
+        object.__setattr__(self, "values", _frozen(_numeric(self.values, "values", self._place)))
+        _check_finite(self.values, "values", self._place, missing_allowed=True)
+        if self.inputs is not None:
+            object.__setattr__(self, "inputs", _frozen(_numeric(self.inputs, "inputs", self._place)))
+            _check_finite(self.inputs, "inputs", self._place, missing_allowed=False)
+            if len(self.inputs) != len(self.values):
+                raise DataError(
+                    f"inputs need one row for each row of values: required {len(self.values)} rows, "
+                    f"received {len(self.inputs)}; cut or extend the inputs to match."
+                )
+        if self.names is not None and len(self.names) != self.n_channels:
+            raise DataError(
+                f"names must name every channel: required {self.n_channels} names, "
+                f"received {len(self.names)}: {list(self.names)}."
+            )
+
+    @classmethod
+    def of(
+        cls,
+        recordings: Any,
+        inputs: Any = None,
+        *,
+        names: Sequence[str] | None = None,
+        ids: Sequence[Any] | None = None,
+    ) -> Self:
+        """Pack recordings.
+
+        Args:
+            recordings: a list of (T_i, n) arrays or of `Trajectory`; one (T, n) array, which is one
+                trajectory; or one (m, T, n) array. No axis is ever guessed.
+            inputs: known controls in the same form, T_i rows each. `Trajectory` values bring their own.
+            names: channel names.
+            ids: what you call each trajectory.
+        """
+        parts = _parts(recordings, "recordings")
+        if inputs is not None:
+            controls = _parts(inputs, "inputs")
+        elif parts and all(isinstance(part, Trajectory) and part.inputs is not None for part in recordings):
+            controls = [part.inputs for part in recordings]
+        else:
+            controls = None
+        values, offsets = _packed(parts, "recordings", ids)
+        packed_inputs = None
+        if controls is not None:
+            packed_inputs, input_offsets = _packed(controls, "inputs", ids)
+            _check_same_lengths(offsets, input_offsets, ids)
+        return cls(
+            values,
+            offsets,
+            packed_inputs,
+            None if names is None else tuple(names),
+            None if ids is None else tuple(ids),
+        )
+
+    @classmethod
+    def from_channels_first(cls, recordings: Any, **options: Any) -> Self:
+        """Pack recordings whose arrays are (n, T), or (m, n, T): the same as `of` after a transpose."""
+        if isinstance(recordings, np.ndarray):
+            return cls.of(np.swapaxes(recordings, -1, -2), **options)
+        return cls.of([np.swapaxes(np.asarray(part), -1, -2) for part in recordings], **options)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        id: str | None = None,
+        time: str | None = None,
+        channels: Sequence[str] | None = None,
+        inputs: Sequence[str] = (),
+    ) -> Self:
+        """Pack a long pandas or polars frame, one row per trajectory and time.
+
+        Args:
+            frame: any eager frame that narwhals understands. Null and NaN mean "not observed".
+            id: the column that tells trajectories apart; rows of one trajectory need not be adjacent.
+                Without it the frame is one trajectory.
+            time: the column that must rise within each trajectory; without it the order of rows counts.
+            channels: the observed columns; by default every numeric column not named otherwise.
+            inputs: columns of known controls.
+        """
+        from psimlearn import frames  # brings narwhals, which a filter at work never needs
+
+        return cls(*frames.packed(frame, id, time, channels, inputs))
+
+    @property
+    def n_channels(self) -> int:
+        """The number of observed channels, n."""
+        return int(self.values.shape[1])
+
+    @property
+    def n_inputs(self) -> int:
+        """The number of known controls, p; 0 without inputs."""
+        return 0 if self.inputs is None else self.inputs.shape[1]
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " m"]:
+        """The number of rows of each trajectory."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        """The number of trajectories."""
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Trajectory: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> Self: ...
+    def __getitem__(self, index: Any) -> Trajectory | Self:
+        """One `Trajectory` by number; several, as `Trajectories`, by slice, index list or boolean mask."""
+        if isinstance(index, int | np.integer):
+            i = range(len(self))[int(index)]
+            own = slice(self.offsets[i], self.offsets[i + 1])
+            return Trajectory(self.values[own], None if self.inputs is None else self.inputs[own])
+        chosen = np.arange(len(self))[index]
+        if not len(chosen):
+            raise DataError(f"no trajectory selected: {index!r} picks none of the {len(self)}.")
+        rows = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in chosen])
+        return replace(
+            self,
+            values=self.values[rows],
+            offsets=np.cumsum([0, *self.lengths[chosen]]),
+            inputs=None if self.inputs is None else self.inputs[rows],
+            ids=None if self.ids is None else tuple(self.ids[i] for i in chosen),
+        )
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        """Each trajectory in turn."""
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        """A line that says how much there is."""
+        controls = f", {self.n_inputs} inputs" if self.n_inputs else ""
+        return f"Trajectories({len(self)} trajectories, {len(self.values)} rows, {self.n_channels} channels{controls})"
+
+    def split(self, fraction: float, rng: np.random.Generator) -> tuple[Self, Self]:
+        """Two disjoint sets of whole trajectories, the second with about `fraction` of them.
+
+        >>> first, second = Trajectories.of(np.zeros((10, 4, 1))).split(0.2, np.random.default_rng(0))
+        >>> len(first), len(second)
+        (8, 2)
+        """
+        if len(self) < 2 or not 0 < fraction < 1:
+            raise SettingsError(
+                "a split needs at least 2 trajectories and a fraction strictly between 0 and 1; received "
+                f"{len(self)} trajectories and {fraction}. Cut one long recording with blocks() first."
+            )
+        n_second = min(max(round(fraction * len(self)), 1), len(self) - 1)
+        order = rng.permutation(len(self))
+        return self[np.sort(order[n_second:])], self[np.sort(order[:n_second])]
+
+    def blocks(self, length: int, gap: int = 0) -> Self:
+        """Cut every trajectory into contiguous blocks of `length` rows, leaving out `gap` rows between.
+
+        With a gap of at least the window, no future of one block reaches into the next. A remainder shorter
+        than `length` is left out, unless the whole trajectory is shorter: then it stays as one block.
+
+        >>> Trajectories.of(np.arange(10.0)[:, None]).blocks(3, gap=1).values[:, 0]
+        array([0., 1., 2., 4., 5., 6.])
+        """
+        if length < 1 or gap < 0:
+            raise SettingsError(f"blocks need length >= 1 and gap >= 0; received {length} and {gap}.")
+        starts = [
+            start
+            for first, end in pairwise(self.offsets)
+            for start in range(first, max(end - length, first) + 1, length + gap)
+        ]
+        ends = [min(start + length, end) for start, end in zip(starts, self._ends(starts), strict=True)]
+        rows = np.concatenate([np.arange(*span) for span in zip(starts, ends, strict=True)])
+        return replace(
+            self,
+            values=self.values[rows],
+            offsets=np.cumsum([0, *(np.array(ends) - np.array(starts))]),
+            inputs=None if self.inputs is None else self.inputs[rows],
+            ids=None,
+        )
+
+    def unpacked(self, rows: Float[np.ndarray, "rows *rest"]) -> list[Float[np.ndarray, "T *rest"]]:
+        """Cut an array that has one entry per row into one array per trajectory."""
+        return np.split(rows, self.offsets[1:-1])
+
+    def _ends(self, rows: Sequence[int]) -> Int[np.ndarray, " rows"]:
+        """Where the trajectory of each row ends."""
+        return self.offsets[np.searchsorted(self.offsets, rows, side="right")]
+
+    def _place(self, row: int) -> str:
+        """A packed row in words: which trajectory, which row of it."""
+        i = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        return f"{_called(i, self.ids)}, row {row - self.offsets[i]}"
+
+
+def as_trajectories(recordings: Any) -> Trajectories:
+    """Whatever `Trajectories.of` takes, or a `Trajectories`, as a `Trajectories`."""
+    return recordings if isinstance(recordings, Trajectories) else Trajectories.of(recordings)
+
+
+def _called(i: int, ids: Sequence[Any] | None) -> str:
+    return f"trajectory {i}" if ids is None else f"trajectory {i} ({ids[i]!r})"
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def _parts(recordings: Any, what: str) -> list[Any]:
+    """One entry per trajectory, from any of the accepted forms."""
+    if isinstance(recordings, Trajectories):
+        return [part.values for part in recordings]
+    if isinstance(recordings, np.ndarray) and recordings.dtype != object:
+        if recordings.ndim not in (2, 3):
+            raise DataError(
+                f"{what}: required a list of (T, n) arrays, one (T, n) array or one (m, T, n) array; received one "
+                f"array of shape {recordings.shape}. For a single channel use x.reshape(-1, 1)."
+            )
+        return [recordings] if recordings.ndim == 2 else list(recordings)
+    if hasattr(recordings, "columns"):
+        raise DataError(f"{what}: a data frame needs Trajectories.from_frame(frame, id=, time=, channels=).")
+    if isinstance(recordings, np.ndarray) and recordings.ndim == 2:
+        return [recordings]
+    if not isinstance(recordings, Sequence | np.ndarray) or isinstance(recordings, str | bytes):
+        raise DataError(f"{what}: required arrays, received {type(recordings).__name__}.")
+    return [part.values if isinstance(part, Trajectory) else part for part in recordings]
+
+
+def _packed(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
+    """All parts on top of each other, and where each begins."""
+    if not parts:
+        raise DataError(f"{what}: required at least one trajectory, received none.")
+    if ids is not None and len(ids) != len(parts):
+        raise DataError(f"ids must name every trajectory: required {len(parts)}, received {len(ids)}.")
+    arrays = [np.asarray(part) for part in parts]
+    for i, array in enumerate(arrays):
+        if array.ndim != 2:
+            raise DataError(
+                f"{what}, {_called(i, ids)}: required a 2-D array (time, channel), received shape {array.shape}. "
+                "For a single channel use x.reshape(-1, 1)."
+            )
+        if array.shape[1] != arrays[0].shape[1]:
+            raise DataError(
+                f"{what}, {_called(i, ids)}: required {arrays[0].shape[1]} channels as in {_called(0, ids)}, "
+                f"received {array.shape[1]}. All trajectories must have the same channels; mark those not "
+                "observed with NaN."
+            )
+    offsets = np.cumsum([0, *(len(array) for array in arrays)])
+    _check_offsets(offsets, int(offsets[-1]), ids)
+    return np.concatenate(arrays), offsets
+
+
+def _numeric(array: Any, what: str, place: Any) -> np.ndarray:
+    """A private float64 copy, or an error that points at the first entry that is not a number."""
+    raw = np.asarray(array)
+    if raw.ndim != 2 or raw.shape[1] == 0:
+        raise DataError(f"{what}: required a 2-D array with at least one column, received shape {raw.shape}.")
+    if raw.dtype.kind in "biuf":
+        return np.array(raw, dtype=np.float64, order="C")
+    if raw.dtype.kind == "O":
+        try:
+            return np.array(raw, dtype=np.float64, order="C")
+        except (TypeError, ValueError):
+            for row, column in np.ndindex(raw.shape):
+                if not _is_number(raw[row, column]):
+                    raise DataError(
+                        f"{what}, {place(row)}, column {column}: required a number, received "
+                        f"{raw[row, column]!r}. Convert or drop the column; mark missing values with NaN."
+                    ) from None
+    raise DataError(
+        f"{what}, {place(0)}: required numbers, received dtype {raw.dtype}. Convert the columns to float, "
+        "or encode categories as numbers first."
+    )
+
+
+def _is_number(entry: Any) -> bool:
+    try:
+        float(np.nan if entry is None else entry)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _check_offsets(offsets: np.ndarray, n_rows: int, ids: Sequence[Any] | None) -> None:
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
+        raise DataError(f"offsets must run from 0 to the number of rows, {n_rows}; received {offsets.tolist()}.")
+    if ids is not None and len(ids) != len(offsets) - 1:
+        raise DataError(f"ids must name every trajectory: required {len(offsets) - 1}, received {len(ids)}.")
+    if np.any(np.diff(offsets) < 1):
+        i = int(np.argmax(np.diff(offsets) < 1))
+        raise DataError(f"{_called(i, ids)}: required at least 1 row, received none. Leave empty trajectories out.")
+
+
+def _check_same_lengths(offsets: np.ndarray, others: np.ndarray, ids: Sequence[Any] | None) -> None:
+    if len(offsets) != len(others):
+        raise DataError(
+            f"inputs: required one array for each of the {len(offsets) - 1} trajectories, received {len(others) - 1}."
+        )
+    if np.any(offsets != others):
+        i = int(np.argmax(np.diff(offsets) != np.diff(others)))
+        raise DataError(
+            f"inputs, {_called(i, ids)}: required {np.diff(offsets)[i]} rows as in the observations, "
+            f"received {np.diff(others)[i]}."
+        )
+
+
+def _check_finite(array: np.ndarray, what: str, place: Any, *, missing_allowed: bool) -> None:
+    bad = np.isinf(array) if missing_allowed else ~np.isfinite(array)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        advice = "use NaN for a value that was not observed" if missing_allowed else "inputs are known, so fill them in"
+        raise DataError(
+            f"{what}, {place(row)}, column {column}: required a finite number, received {array[row, column]}; {advice}."
+        )
