@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -65,7 +65,7 @@ class SklearnLearner:
     max_rows: int | None = None
     seed: int | None = None
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Self:
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "SklearnLearner":
         """Freeze the seed of the sample."""
         return self if self.seed is not None else replace(self, seed=int(rng.integers(2**31)))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from psimlearn.windows import futures, schedule
 __all__ = ["Comparison", "Difference", "Forecaster", "compare", "errors_by_horizon", "folds", "mean_square", "power"]
 
 
+@runtime_checkable
 class Forecaster(Protocol):
     """Anything that predicts: a filter, a baseline, a guess."""
 
@@ -27,8 +28,7 @@ def mean_square(residuals: Float[np.ndarray, "rows *rest n"]) -> Float[np.ndarra
     total = np.sum(np.square(residuals, where=seen, out=np.zeros_like(residuals)), axis=0)
     with np.errstate(invalid="ignore"):
         means: np.ndarray = total / seen.sum(axis=0)
-    summed: np.ndarray = np.nansum(means, axis=-1)
-    return summed
+    return np.asarray(np.nansum(means, axis=-1))
 
 
 def errors_by_horizon(

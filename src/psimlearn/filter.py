@@ -100,8 +100,8 @@ class Feedback(NamedTuple):
         if self.low is None or self.high is None:
             return np.zeros(len(fed), dtype=bool)
         wide: np.ndarray = self.low < self.high
-        on_edge: np.ndarray = ((fed <= self.low) | (fed >= self.high)) & wide
-        return on_edge.any(axis=1)
+        on_edge: np.ndarray = np.any(((fed <= self.low) | (fed >= self.high)) & wide, axis=1)
+        return on_edge
 
 
 class State(NamedTuple):

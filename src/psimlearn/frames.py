@@ -17,7 +17,7 @@ class Packed(NamedTuple):
     """The fields of a `Trajectories`, in its order."""
 
     values: Float[np.ndarray, "rows n"]
-    offsets: Int[np.ndarray, " m+1"]
+    offsets: Int[np.ndarray, " edges"]
     inputs: Float[np.ndarray, "rows p"] | None
     names: tuple[str, ...]
     ids: tuple[Any, ...] | None
@@ -73,7 +73,7 @@ def _numbers(column: "nw.Series[Any]") -> Float[np.ndarray, " rows"]:
     return column.cast(nw.Float64).fill_null(float("nan")).to_numpy().astype(np.float64)
 
 
-def _check_times(times: np.ndarray, offsets: Int[np.ndarray, " m+1"], keys: list[Any], name: str) -> None:
+def _check_times(times: np.ndarray, offsets: Int[np.ndarray, " edges"], keys: list[Any], name: str) -> None:
     for key, (start, end) in zip(keys, pairwise(offsets), strict=True):
         own = times[start:end]
         rising = np.concatenate([own[:1] == own[:1], own[1:] > own[:-1]])  # a missing time equals nothing

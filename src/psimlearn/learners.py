@@ -5,7 +5,7 @@ cost of a round do not grow with the rounds, and shards of the data can be summa
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import scipy.linalg
@@ -23,10 +23,11 @@ CHUNK = 4096
 Stats = TypeVar("Stats")
 
 
+@runtime_checkable
 class Learner(Protocol[Stats]):
     """Least squares over any hypothesis class whose examples can be summarised and merged."""
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Self:
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Learner[Stats]":
         """Freeze whatever must stay the same for all examples: bandwidth, random directions."""
 
     def summarise(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"]) -> Stats:
@@ -62,7 +63,7 @@ class Ridge:
     alpha: float = 1e-6
     intercept: bool = True
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Self:
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Ridge":
         """Nothing to freeze."""
         return self
 
@@ -104,7 +105,7 @@ class RandomFourierRidge:
     directions: Float[np.ndarray, "p half"] | None = None
     """Frozen by `prepare`."""
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Self:
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "RandomFourierRidge":
         """Freeze the bandwidth and the random directions; what is frozen already stays."""
         if self.directions is not None:
             return self

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from jaxtyping import Float
 __all__ = ["Linear", "RandomFourier", "Regressor", "block_by_block", "fourier_features"]
 
 
+@runtime_checkable
 class Regressor(Protocol):
     """A fitted map from inputs to outputs, as a value: arrays in a frozen class, never a closure."""
 

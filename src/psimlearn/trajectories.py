@@ -7,7 +7,7 @@ is float64, finite or NaN (missing), in time order and read-only.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self, overload
+from typing import Any, overload
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -47,7 +47,7 @@ class Trajectories(Sequence[Trajectory]):
     """
 
     values: Float[np.ndarray, "rows n"]
-    offsets: Int[np.ndarray, " m+1"]
+    offsets: Int[np.ndarray, " edges"]
     inputs: Float[np.ndarray, "rows p"] | None = None
     names: tuple[str, ...] | None = None
     """Channel names, n of them."""
@@ -58,10 +58,10 @@ class Trajectories(Sequence[Trajectory]):
         """Take private, read-only copies and check everything once."""
         object.__setattr__(self, "offsets", _frozen(np.array(self.offsets, dtype=np.int64)))
         _check_offsets(self.offsets, len(self.values), self.ids)
-        object.__setattr__(self, "values", _frozen(_numeric(self.values, "values", self._place)))
+        object.__setattr__(self, "values", _frozen(np.array(self.values, dtype=np.float64, order="C")))
         _check_finite(self.values, "values", self._place, missing_allowed=True)
         if self.inputs is not None:
-            object.__setattr__(self, "inputs", _frozen(_numeric(self.inputs, "inputs", self._place)))
+            object.__setattr__(self, "inputs", _frozen(np.array(self.inputs, dtype=np.float64, order="C")))
             _check_finite(self.inputs, "inputs", self._place, missing_allowed=False)
             if len(self.inputs) != len(self.values):
                 raise DataError(
@@ -82,7 +82,7 @@ class Trajectories(Sequence[Trajectory]):
         *,
         names: Sequence[str] | None = None,
         ids: Sequence[Any] | None = None,
-    ) -> Self:
+    ) -> "Trajectories":
         """Pack recordings.
 
         Args:
@@ -113,7 +113,7 @@ class Trajectories(Sequence[Trajectory]):
         )
 
     @classmethod
-    def from_channels_first(cls, recordings: Any, **options: Any) -> Self:
+    def from_channels_first(cls, recordings: Any, **options: Any) -> "Trajectories":
         """Pack recordings whose arrays are (n, T), or (m, n, T): the same as `of` after a transpose."""
         if isinstance(recordings, np.ndarray):
             return cls.of(np.swapaxes(recordings, -1, -2), **options)
@@ -128,7 +128,7 @@ class Trajectories(Sequence[Trajectory]):
         time: str | None = None,
         channels: Sequence[str] | None = None,
         inputs: Sequence[str] = (),
-    ) -> Self:
+    ) -> "Trajectories":
         """Pack a long pandas or polars frame, one row per trajectory and time.
 
         Args:
@@ -165,8 +165,8 @@ class Trajectories(Sequence[Trajectory]):
     @overload
     def __getitem__(self, index: int) -> Trajectory: ...
     @overload
-    def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> Self: ...
-    def __getitem__(self, index: Any) -> Trajectory | Self:
+    def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> "Trajectories": ...
+    def __getitem__(self, index: Any) -> "Trajectory | Trajectories":
         """One `Trajectory` by number; several, as `Trajectories`, by slice, index list or boolean mask."""
         if isinstance(index, int | np.integer):
             i = range(len(self))[int(index)]
@@ -193,7 +193,7 @@ class Trajectories(Sequence[Trajectory]):
         controls = f", {self.n_inputs} inputs" if self.n_inputs else ""
         return f"Trajectories({len(self)} trajectories, {len(self.values)} rows, {self.n_channels} channels{controls})"
 
-    def split(self, fraction: float, rng: np.random.Generator) -> tuple[Self, Self]:
+    def split(self, fraction: float, rng: np.random.Generator) -> tuple["Trajectories", "Trajectories"]:
         """Two disjoint sets of whole trajectories, the second with about `fraction` of them.
 
         >>> first, second = Trajectories.of(np.zeros((10, 4, 1))).split(0.2, np.random.default_rng(0))
@@ -209,7 +209,7 @@ class Trajectories(Sequence[Trajectory]):
         order = rng.permutation(len(self))
         return self[np.sort(order[n_second:])], self[np.sort(order[:n_second])]
 
-    def blocks(self, length: int, gap: int = 0) -> Self:
+    def blocks(self, length: int, gap: int = 0) -> "Trajectories":
         """Cut every trajectory into contiguous blocks of `length` rows, leaving out `gap` rows between.
 
         With a gap of at least the window, no future of one block reaches into the next. A remainder shorter
@@ -289,13 +289,8 @@ def _packed(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.
         raise DataError(f"{what}: required at least one trajectory, received none.")
     if ids is not None and len(ids) != len(parts):
         raise DataError(f"ids must name every trajectory: required {len(parts)}, received {len(ids)}.")
-    arrays = [np.asarray(part) for part in parts]
+    arrays = [_numeric(part, f"{what}, {_called(i, ids)}") for i, part in enumerate(parts)]
     for i, array in enumerate(arrays):
-        if array.ndim != 2:
-            raise DataError(
-                f"{what}, {_called(i, ids)}: required a 2-D array (time, channel), received shape {array.shape}. "
-                "For a single channel use x.reshape(-1, 1)."
-            )
         if array.shape[1] != arrays[0].shape[1]:
             raise DataError(
                 f"{what}, {_called(i, ids)}: required {arrays[0].shape[1]} channels as in {_called(0, ids)}, "
@@ -307,26 +302,27 @@ def _packed(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.
     return np.concatenate(arrays), offsets
 
 
-def _numeric(array: Any, what: str, place: Any) -> np.ndarray:
-    """A private float64 copy, or an error that points at the first entry that is not a number."""
-    raw = np.asarray(array)
+def _numeric(part: Any, where: str) -> np.ndarray:
+    """One trajectory as a 2-D float64 array, or an error that points at the first entry that is not a number."""
+    raw = np.asarray(part)
     if raw.ndim != 2 or raw.shape[1] == 0:
-        raise DataError(f"{what}: required a 2-D array with at least one column, received shape {raw.shape}.")
+        raise DataError(
+            f"{where}: required a 2-D array (time, channel) with at least one channel, received shape {raw.shape}. "
+            "For a single channel use x.reshape(-1, 1)."
+        )
     if raw.dtype.kind in "biuf":
-        return np.array(raw, dtype=np.float64, order="C")
+        return raw.astype(np.float64)
     if raw.dtype.kind == "O":
-        try:
-            return np.array(raw, dtype=np.float64, order="C")
-        except (TypeError, ValueError):
-            for row, column in np.ndindex(raw.shape):
-                if not _is_number(raw[row, column]):
-                    raise DataError(
-                        f"{what}, {place(row)}, column {column}: required a number, received "
-                        f"{raw[row, column]!r}. Convert or drop the column; mark missing values with NaN."
-                    ) from None
+        for row, column in np.ndindex(raw.shape):
+            if not _is_number(raw[row, column]):
+                raise DataError(
+                    f"{where}, row {row}, column {column}: required a number, received {raw[row, column]!r}. "
+                    "Convert or drop the column; mark missing values with NaN."
+                )
+        return raw.astype(np.float64)
     raise DataError(
-        f"{what}, {place(0)}: required numbers, received dtype {raw.dtype}. Convert the columns to float, "
-        "or encode categories as numbers first."
+        f"{where}, row 0: required numbers, received dtype {raw.dtype}. Convert the columns to float, or encode "
+        "categories as numbers first."
     )
 
 

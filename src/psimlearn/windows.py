@@ -38,7 +38,7 @@ class Schedule(NamedTuple):
 
     order: Int[np.ndarray, " rows"]
     """The packed row that stands at each scheduled place."""
-    starts: Int[np.ndarray, " T+1"]
+    starts: Int[np.ndarray, " edges"]
     """Where the block of each time begins; the block of time t is `starts[t]` to `starts[t + 1]`."""
     stream: Int[np.ndarray, " rows"]
     """The place, within its block, of each scheduled row: trajectories counted longest first."""
@@ -86,7 +86,7 @@ class Schedule(NamedTuple):
         return out
 
 
-def schedule(offsets: Int[np.ndarray, " m+1"]) -> Schedule:
+def schedule(offsets: Int[np.ndarray, " edges"]) -> Schedule:
     """The order in which a filter meets the rows of packed trajectories.
 
     >>> schedule(np.array([0, 2, 5])).order         # trajectories of rows 0, 1 and of rows 2, 3, 4
@@ -128,7 +128,7 @@ def example_blocks(plan: Schedule, window: int) -> list[slice]:
     return [slice(int(plan.starts[t]), int(plan.starts[t] + running[t + window])) for t in range(len(running) - window)]
 
 
-def histories(x: Float[np.ndarray, "rows n"], plan: Schedule, length: int) -> Float[np.ndarray, "rows length*n"]:
+def histories(x: Float[np.ndarray, "rows n"], plan: Schedule, length: int) -> Float[np.ndarray, "rows past"]:
     """(x_{t-1}, .., x_{t-length}) before every scheduled row; zero before the beginning."""
     past = np.zeros((len(x), length, x.shape[1]))
     for j in range(1, length + 1):

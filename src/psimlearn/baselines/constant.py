@@ -1,7 +1,6 @@
 """The two guesses that everything must beat."""
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -19,7 +18,7 @@ class TrainingMean:
     mean: Float[np.ndarray, " n"]
 
     @classmethod
-    def fit(cls, train: Trajectories) -> Self:
+    def fit(cls, train: Trajectories) -> "TrainingMean":
         """Means of what was observed."""
         return cls(np.nanmean(train.values, axis=0))
 
@@ -35,7 +34,7 @@ class LastObservation:
     mean: Float[np.ndarray, " n"]
 
     @classmethod
-    def fit(cls, train: Trajectories) -> Self:
+    def fit(cls, train: Trajectories) -> "LastObservation":
         """Means of what was observed, for the time before anything is."""
         return cls(np.nanmean(train.values, axis=0))
 

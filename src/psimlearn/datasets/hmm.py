@@ -54,5 +54,5 @@ def three_state_hmm(rng: np.random.Generator) -> HiddenMarkov:
 
 def _draw(p: Float[np.ndarray, "m v"], rng: np.random.Generator) -> Int[np.ndarray, " m"]:
     """One category for each row of probabilities."""
-    below: np.ndarray = rng.random((len(p), 1)) < np.cumsum(p, axis=1)
-    return below.argmax(axis=1)
+    drawn: np.ndarray = np.argmax(rng.random((len(p), 1)) < np.cumsum(p, axis=1), axis=1)
+    return drawn

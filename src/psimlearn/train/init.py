@@ -1,7 +1,7 @@
 """Where training begins: scaling, the first belief, the first examples, the first filter."""
 
 from dataclasses import replace
-from typing import Generic, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +17,7 @@ from psimlearn.train.score import error_covariance
 from psimlearn.trajectories import Trajectories
 from psimlearn.windows import carried_forward, example_rows, futures, histories, whole_futures
 
-__all__ = ["Start", "begin"]
+__all__ = ["begin"]
 
 HISTORY_ALPHA = 1e-4
 """Ridge of the regression of futures on histories, which only has to start things off."""
@@ -31,16 +31,6 @@ LARGEST_BELIEF = 1e100
 """Beyond this a belief counts as non-finite: its square would soon be."""
 
 
-class Start(NamedTuple, Generic[Stats]):
-    """All that a trainer needs to begin."""
-
-    filter: Filter
-    learner: Learner[Stats]
-    stats: Stats | None
-    """The summary of D_0, None if it is empty."""
-    lessons: Lessons
-
-
 def begin(
     train: Trajectories,
     features: Features,
@@ -48,8 +38,11 @@ def begin(
     init: Init,
     recipe: Recipe,
     rng: np.random.Generator,
-) -> Start[Stats]:
-    """Standardise, make the initial beliefs and fit F_0 to them."""
+) -> tuple[Filter, Learner[Stats], Stats | None, Lessons]:
+    """Standardise, make the initial beliefs and fit F_0 to them.
+
+    Returns F_0, the prepared learner, its summary of D_0 (None if that is empty) and the training rows laid out.
+    """
     check(train, features, recipe, init)
     scaling = _standardisation(train.values, recipe.standardise)
     input_scaling = None if train.inputs is None else _standardisation(train.inputs, recipe.standardise)
@@ -81,10 +74,10 @@ def begin(
     z = filter.inputs(m, x, layout, rows)
     learner = learner.prepare(z, rng)
     if init == "zero":
-        return Start(filter, learner, None, lessons)
+        return filter, learner, None, lessons
     stats = learner.summarise(z, y)
     filter = replace(filter, regressors=(learner.solve(stats),))
-    return Start(filter, learner, stats if recipe.keep_start else None, lessons)
+    return filter, learner, stats if recipe.keep_start else None, lessons
 
 
 def _standardisation(values: Float[np.ndarray, "rows n"], wanted: bool) -> Scaling:

@@ -1,7 +1,7 @@
 """The choices around the paper's algorithms, and which of them go together."""
 
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.features import Features, Persistent, Stack, StackSquares
@@ -41,7 +41,7 @@ class Recipe:
     keep_start: bool = True
 
     @classmethod
-    def as_published(cls) -> Self:
+    def as_published(cls) -> "Recipe":
         """The literal algorithms. Use with a learner without intercept, `Ridge(alpha, intercept=False)`."""
         return cls(prior="zero", box=None, standardise=False, guard=None, keep_start=False)
 
