@@ -59,6 +59,11 @@ def errors_by_horizon(
             f"{horizon}), received at most {trajectories.lengths.max()}. Use a smaller horizon or skip."
         )
     truth = futures(trajectories.values[plan.order], plan, horizon)[rows]
+    if np.isnan(truth).all(axis=(0, 2)).any():
+        raise DataError(
+            f"nothing to score: required an observed entry at each of {horizon} horizons, received only NaN at one. "
+            "Leave out recordings in which nothing was observed, or use a smaller skip."
+        )
     predicted = forecaster.forecast(trajectories, horizon)[plan.order][rows]
     residuals = truth - predicted
     if not np.isfinite(predicted).all():
@@ -110,17 +115,25 @@ class Comparison:
 
     def paired(self, first: str, second: str, horizon: int = 1) -> Difference:
         """The error of `first` minus that of `second`, fold by fold."""
+        self._check(horizon)
         a, b = (self.errors[self.methods.index(name), :, horizon - 1] for name in (first, second))
         gap = a - b
         return Difference(float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(len(gap))), int((gap < 0).sum()))
 
     def table(self, horizons: Sequence[int] = (1,)) -> str:
         """Mean +- std over folds as text, one line per method."""
+        self._check(*horizons)
         width = max(map(len, self.methods))
         lines = [f"{'':{width}}" + "".join(f"{f'{h} step' + 's' * (h > 1):>22}" for h in horizons)]
         for name, mean, std in zip(self.methods, self.mean(), self.std(), strict=True):
             lines.append(f"{name:{width}}" + "".join(f"{mean[h - 1]:12.5g} +- {std[h - 1]:6.2g}" for h in horizons))
         return "\n".join(lines)
+
+    def _check(self, *horizons: int) -> None:
+        """Horizon 0 would otherwise read the last one."""
+        known = self.errors.shape[2]
+        if not all(1 <= h <= known for h in horizons):
+            raise SettingsError(f"horizon: required 1 to {known}, as compared; received {list(horizons)}.")
 
 
 def compare(

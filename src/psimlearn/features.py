@@ -127,12 +127,8 @@ class SecondMoment:
 
     def covariance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b w w"]:
         """E[ff'] - E[f]E[f]', with eigenvalues floored: an estimated belief need not be positive definite."""
-        w = _width(m)
-        row, column = np.triu_indices(w)
-        second = np.empty((len(m), w, w))
-        second[:, row, column] = second[:, column, row] = m[:, w:]
-        values, vectors = np.linalg.eigh(second - m[:, :w, None] * m[:, None, :w])
-        floored: np.ndarray = np.einsum("bij,bj,bkj->bik", vectors, np.maximum(values, VARIANCE_FLOOR), vectors)
+        values, vectors = _spectrum(m)
+        floored: np.ndarray = np.einsum("bij,bj,bkj->bik", vectors, values, vectors)
         return floored
 
     def variance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
@@ -144,15 +140,24 @@ class SecondMoment:
     ) -> Float[np.ndarray, " b"]:
         """log N(f; E[f], cov f): how likely a belief finds a given continuation, in nats."""
         residual = (f - self.observations(m)).reshape(len(m), -1)
-        cholesky = np.linalg.cholesky(self.covariance(m))
-        white = np.linalg.solve(cholesky, residual[:, :, None])[:, :, 0]
-        log_det = 2 * np.log(np.einsum("bii->bi", cholesky)).sum(axis=1)
-        log_likelihood: np.ndarray = -0.5 * (np.sum(white**2, axis=1) + log_det + residual.shape[1] * np.log(2 * np.pi))
+        values, vectors = _spectrum(m)  # a Cholesky factor need not exist: rounding can eat the floor
+        white = np.einsum("bij,bi->bj", vectors, residual) / np.sqrt(values)
+        log_likelihood: np.ndarray = -0.5 * np.sum(white**2 + np.log(2 * np.pi * values), axis=1)
         return log_likelihood
 
     def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
         """phi of x repeated."""
         return self(np.repeat(x[:, None, :], self.window, axis=1))
+
+
+def _spectrum(m: Float[np.ndarray, "b d"]) -> tuple[Float[np.ndarray, "b w"], Float[np.ndarray, "b w w"]]:
+    """Floored eigenvalues, and the eigenvectors, of a second-moment belief's covariance."""
+    w = _width(m)
+    row, column = np.triu_indices(w)
+    second = np.empty((len(m), w, w))
+    second[:, row, column] = second[:, column, row] = m[:, w:]
+    values, vectors = np.linalg.eigh(second - m[:, :w, None] * m[:, None, :w])
+    return np.maximum(values, VARIANCE_FLOOR), vectors
 
 
 def _width(m: Float[np.ndarray, "b d"]) -> int:

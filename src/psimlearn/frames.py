@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from psimlearn.errors import DataError
 
@@ -30,34 +30,44 @@ def packed(
     table = nw.from_native(frame, eager_only=True)
     taken = [name for name in (id, time) if name is not None] + list(inputs)
     if channels is None:
-        channels = [name for name in table.columns if name not in taken and table[name].dtype.is_numeric()]
+        channels = [name for name in table.columns if name not in taken and table.get_column(name).dtype.is_numeric()]
     if absent := [name for name in [*taken, *channels] if name not in table.columns]:
-        raise DataError(f"columns {absent} are not in the frame; it has {list(table.columns)}.")
+        raise DataError(
+            f"required columns {absent}, received a frame with {list(table.columns)}. Correct the names, or rename "
+            "the frame's columns."
+        )
     if not channels:
-        raise DataError("no channel left: name at least one numeric column in channels=.")
+        raise DataError(
+            "no channel left: required at least one numeric column beside id, time and inputs, received "
+            f"{dict(table.schema)}. Name channels=, or convert columns to numbers."
+        )
     groups = _rows_by_id(table, id)
     order = np.concatenate(list(groups.values()))
     offsets = np.cumsum([0, *(len(rows) for rows in groups.values())])
     if time is not None:
-        _check_times(table[time].to_numpy()[order], offsets, list(groups), time)
+        _check_times(table.get_column(time), order, offsets, list(groups))
     return Packed(
-        np.stack([_numbers(table[name]) for name in channels], axis=1)[order],
+        np.stack([_numbers(table.get_column(name)) for name in channels], axis=1)[order],
         offsets,
-        np.stack([_numbers(table[name]) for name in inputs], axis=1)[order] if inputs else None,
-        tuple(channels),
+        np.stack([_numbers(table.get_column(name)) for name in inputs], axis=1)[order] if inputs else None,
+        tuple(str(name) for name in channels),  # pandas numbers the columns of a bare array
         None if id is None else tuple(groups),
     )
 
 
 def _rows_by_id(table: "nw.DataFrame[Any]", id: str | None) -> dict[Any, Int[np.ndarray, " T"]]:
     if not len(table):
-        raise DataError("the frame has no rows; required at least one.")
+        raise DataError("the frame has no rows: required at least one, received none. Check the filter that made it.")
     if id is None:
         return {0: np.arange(len(table))}
+    column = table.get_column(id)
     rows: dict[Any, list[int]] = {}
-    for row, key in enumerate(table[id].to_list()):
-        if key is None or key != key:  # NaN is the one value that differs from itself
-            raise DataError(f"column {id!r}, frame row {row}: required a trajectory id, received {key!r}.")
+    for row, (key, missing) in enumerate(zip(column.to_list(), _missing(column), strict=True)):
+        if missing:
+            raise DataError(
+                f"column {id!r}, frame row {row}: required a trajectory id, received {key!r}. "
+                "Fill it in or drop the row."
+            )
         rows.setdefault(key, []).append(row)
     return {key: np.array(members) for key, members in rows.items()}
 
@@ -73,14 +83,28 @@ def _numbers(column: "nw.Series[Any]") -> Float[np.ndarray, " rows"]:
     return column.cast(nw.Float64).fill_null(float("nan")).to_numpy().astype(np.float64)
 
 
-def _check_times(times: np.ndarray, offsets: Int[np.ndarray, " edges"], keys: list[Any], name: str) -> None:
+def _missing(column: "nw.Series[Any]") -> Bool[np.ndarray, " rows"]:
+    """Where a column holds null or NaN."""
+    null = column.is_null()
+    return (null | column.is_nan() if column.dtype.is_float() else null).to_numpy().astype(bool)
+
+
+def _check_times(
+    column: "nw.Series[Any]", order: Int[np.ndarray, " rows"], offsets: Int[np.ndarray, " edges"], keys: list[Any]
+) -> None:
+    times, missing = column.to_numpy()[order], _missing(column)[order]
     for key, (start, end) in zip(keys, pairwise(offsets), strict=True):
-        own = times[start:end]
-        rising = np.concatenate([own[:1] == own[:1], own[1:] > own[:-1]])  # a missing time equals nothing
-        if not rising.all():
-            row = int(np.argmin(rising))
+        own, gone = times[start:end], missing[start:end]
+        if gone.any():
+            row = int(np.argmax(gone))
             raise DataError(
-                f"trajectory {key!r}, row {row}: required times in column {name!r} that rise, received {own[row]}"
-                + (f" after {own[row - 1]}" if row else "")
-                + ". Sort the frame by time, and drop or average duplicate times."
+                f"trajectory {key!r}, row {row}: required a time in column {column.name!r}, received {own[row]}. "
+                "Fill it in or drop the row."
+            )
+        rising = own[1:] > own[:-1]
+        if not rising.all():
+            row = int(np.argmin(rising)) + 1
+            raise DataError(
+                f"trajectory {key!r}, row {row}: required times in column {column.name!r} that rise, received "
+                f"{own[row]} after {own[row - 1]}. Sort the frame by time, and drop or average duplicate times."
             )

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from psimlearn.errors import DivergedError
 from psimlearn.regressors import Linear, RandomFourier, Regressor, fourier_features
 
-__all__ = ["GramSums", "Learner", "RandomFourierRidge", "Ridge"]
+__all__ = ["GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
 
 CHUNK = 4096
 """Rows mapped to random features at a time: bounds the memory of a summary."""
@@ -78,12 +78,12 @@ class Ridge:
 
     def solve(self, stats: GramSums) -> Linear:
         """W = (Z'Z + alpha N)^-1 Z'Y on centred sums, and the intercept that no penalty touches."""
-        n = max(stats.n, 1.0)
-        z_mean, y_mean = (stats.z / n, stats.y / n) if self.intercept else (0 * stats.z, 0 * stats.y)
-        gram = stats.zz / n - np.outer(z_mean, z_mean)
-        cross = stats.zy / n - np.outer(z_mean, y_mean)
-        weights = _solve_regularised(gram, cross, self.alpha)
-        return Linear(weights, y_mean - z_mean @ weights)
+        stats = stats._replace(n=max(stats.n, 1.0))
+        if not self.intercept:
+            weights = _solve_regularised(stats.zz / stats.n, stats.zy / stats.n, self.alpha)
+            return Linear(weights, np.zeros_like(stats.y))
+        weights = _solve_regularised(*_centred(stats), self.alpha)
+        return Linear(weights, (stats.y - stats.z @ weights) / stats.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +144,32 @@ class RandomFourierRidge:
 
     def _features(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b width"]:
         return fourier_features(z, self._frozen, self.raw_inputs)
+
+
+def generalised_alpha(stats: GramSums) -> float:
+    """The ridge that generalised cross-validation prefers for these examples, by one eigendecomposition.
+
+    It minimises mean squared residual / (1 - degrees of freedom / n)^2 over twelve decades, relative to the scale of z.
+    """
+    gram, cross = _centred(stats)
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, 0.0)
+    shares = np.sum((vectors.T @ cross) ** 2, axis=1)
+    variance = stats.yy / stats.n - np.sum((stats.y / stats.n) ** 2)
+    best, best_score = 1.0, np.inf
+    for alpha in np.trace(gram) / len(gram) * 10.0 ** np.arange(-11, 2) + 1e-300:
+        residual = max(variance - np.sum(shares * (values + 2 * alpha) / (values + alpha) ** 2), 0.0)
+        slack = 1 - (1 + np.sum(values / (values + alpha))) / stats.n
+        score = residual / slack**2 if slack > 0 else np.inf
+        if score < best_score:
+            best, best_score = float(alpha), score
+    return best
+
+
+def _centred(stats: GramSums) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, "p q"]]:
+    """Covariances of z and of z with y."""
+    z, y = stats.z / stats.n, stats.y / stats.n
+    return stats.zz / stats.n - np.outer(z, z), stats.zy / stats.n - np.outer(z, y)
 
 
 def _median_distance(z: Float[np.ndarray, "b p"], rng: np.random.Generator, most: int = 1000) -> float:

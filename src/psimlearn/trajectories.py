@@ -71,7 +71,7 @@ class Trajectories(Sequence[Trajectory]):
         if self.names is not None and len(self.names) != self.n_channels:
             raise DataError(
                 f"names must name every channel: required {self.n_channels} names, "
-                f"received {len(self.names)}: {list(self.names)}."
+                f"received {len(self.names)}: {list(self.names)}. Give one name per channel."
             )
 
     @classmethod
@@ -93,15 +93,15 @@ class Trajectories(Sequence[Trajectory]):
             ids: what you call each trajectory.
         """
         parts = _parts(recordings, "recordings")
-        if inputs is not None:
-            controls = _parts(inputs, "inputs")
-        elif parts and all(isinstance(part, Trajectory) and part.inputs is not None for part in recordings):
-            controls = [part.inputs for part in recordings]
-        else:
-            controls = None
+        controls = _own_inputs(recordings) if inputs is None else _parts(inputs, "inputs")
         values, offsets = _packed(parts, "recordings", ids)
         packed_inputs = None
         if controls is not None:
+            if len(controls) != len(parts):
+                raise DataError(
+                    f"inputs: required one array for each of the {len(parts)} trajectories, received {len(controls)}. "
+                    "Give one (T, p) array per trajectory."
+                )
             packed_inputs, input_offsets = _packed(controls, "inputs", ids)
             _check_same_lengths(offsets, input_offsets, ids)
         return cls(
@@ -115,9 +115,11 @@ class Trajectories(Sequence[Trajectory]):
     @classmethod
     def from_channels_first(cls, recordings: Any, **options: Any) -> "Trajectories":
         """Pack recordings whose arrays are (n, T), or (m, n, T): the same as `of` after a transpose."""
-        if isinstance(recordings, np.ndarray):
-            return cls.of(np.swapaxes(recordings, -1, -2), **options)
-        return cls.of([np.swapaxes(np.asarray(part), -1, -2) for part in recordings], **options)
+        if isinstance(recordings, Sequence) or _is_list_of_objects(recordings):
+            recordings = [_turned(part, f"recordings, trajectory {i}") for i, part in enumerate(recordings)]
+        elif isinstance(recordings, np.ndarray):
+            recordings = _turned(recordings, "recordings")
+        return cls.of(recordings, **options)
 
     @classmethod
     def from_frame(
@@ -174,7 +176,10 @@ class Trajectories(Sequence[Trajectory]):
             return Trajectory(self.values[own], None if self.inputs is None else self.inputs[own])
         chosen = np.arange(len(self))[index]
         if not len(chosen):
-            raise DataError(f"no trajectory selected: {index!r} picks none of the {len(self)}.")
+            raise DataError(
+                f"no trajectory selected: required at least one of the {len(self)}, received {index!r}. "
+                "Check the condition that made this selection."
+            )
         rows = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in chosen])
         return replace(
             self,
@@ -267,7 +272,7 @@ def _parts(recordings: Any, what: str) -> list[Any]:
     """One entry per trajectory, from any of the accepted forms."""
     if isinstance(recordings, Trajectories):
         return [part.values for part in recordings]
-    if isinstance(recordings, np.ndarray) and recordings.dtype != object:
+    if isinstance(recordings, np.ndarray) and not _is_list_of_objects(recordings):
         if recordings.ndim not in (2, 3):
             raise DataError(
                 f"{what}: required a list of (T, n) arrays, one (T, n) array or one (m, T, n) array; received one "
@@ -275,20 +280,49 @@ def _parts(recordings: Any, what: str) -> list[Any]:
             )
         return [recordings] if recordings.ndim == 2 else list(recordings)
     if hasattr(recordings, "columns"):
-        raise DataError(f"{what}: a data frame needs Trajectories.from_frame(frame, id=, time=, channels=).")
-    if isinstance(recordings, np.ndarray) and recordings.ndim == 2:
-        return [recordings]
+        raise DataError(
+            f"{what}: required arrays, received a data frame. Use Trajectories.from_frame(frame, id=, time=, "
+            "channels=)."
+        )
     if not isinstance(recordings, Sequence | np.ndarray) or isinstance(recordings, str | bytes):
-        raise DataError(f"{what}: required arrays, received {type(recordings).__name__}.")
+        raise DataError(
+            f"{what}: required a list of (T, n) arrays, one (T, n) array or one (m, T, n) array; received "
+            f"{type(recordings).__name__}. Make it a list of numpy arrays first."
+        )
     return [part.values if isinstance(part, Trajectory) else part for part in recordings]
+
+
+def _own_inputs(recordings: Any) -> list[Any] | None:
+    """The inputs that `Trajectory` values bring along: from all of them, or None if none has any."""
+    if isinstance(recordings, np.ndarray) and not _is_list_of_objects(recordings):
+        return None
+    own = [part.inputs if isinstance(part, Trajectory) else None for part in recordings]
+    without = [i for i, inputs in enumerate(own) if inputs is None]
+    if len(without) == len(own):
+        return None
+    if without:
+        raise DataError(
+            f"inputs, trajectory {without[0]}: required inputs with every trajectory or with none, received some "
+            "with and this one without. Add its inputs, or pass only the values."
+        )
+    return own
+
+
+def _is_list_of_objects(recordings: Any) -> bool:
+    """Whether this is what numpy makes of a ragged list: one array per entry."""
+    return isinstance(recordings, np.ndarray) and recordings.dtype == object and recordings.ndim == 1
 
 
 def _packed(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
     """All parts on top of each other, and where each begins."""
     if not parts:
-        raise DataError(f"{what}: required at least one trajectory, received none.")
+        raise DataError(
+            f"{what}: required at least one trajectory, received none. Check that the recordings were loaded."
+        )
     if ids is not None and len(ids) != len(parts):
-        raise DataError(f"ids must name every trajectory: required {len(parts)}, received {len(ids)}.")
+        raise DataError(
+            f"ids must name every trajectory: required {len(parts)}, received {len(ids)}. Give one id per trajectory."
+        )
     arrays = [_numeric(part, f"{what}, {_called(i, ids)}") for i, part in enumerate(parts)]
     for i, array in enumerate(arrays):
         if array.shape[1] != arrays[0].shape[1]:
@@ -304,7 +338,7 @@ def _packed(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.
 
 def _numeric(part: Any, where: str) -> np.ndarray:
     """One trajectory as a 2-D float64 array, or an error that points at the first entry that is not a number."""
-    raw = np.asarray(part)
+    raw = _array(part, where)
     if raw.ndim != 2 or raw.shape[1] == 0:
         raise DataError(
             f"{where}: required a 2-D array (time, channel) with at least one channel, received shape {raw.shape}. "
@@ -326,10 +360,28 @@ def _numeric(part: Any, where: str) -> np.ndarray:
     )
 
 
+def _array(part: Any, where: str) -> np.ndarray:
+    try:
+        return np.asarray(part)
+    except ValueError as error:
+        raise DataError(
+            f"{where}: required a 2-D array (time, channel), received rows of unequal length: {error} "
+            "Mark values that were not observed with NaN."
+        ) from error
+
+
+def _turned(part: Any, where: str) -> np.ndarray:
+    """With time and channel exchanged, if there are both."""
+    array = _array(part, where)
+    return np.swapaxes(array, -1, -2) if array.ndim > 1 else array
+
+
 def _is_number(entry: Any) -> bool:
+    if isinstance(entry, str | bytes):  # float() would read "1.5"
+        return False
     try:
         float(np.nan if entry is None else entry)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 
@@ -338,29 +390,28 @@ def _check_offsets(offsets: np.ndarray, n_rows: int, ids: Sequence[Any] | None) 
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
         raise DataError(f"offsets must run from 0 to the number of rows, {n_rows}; received {offsets.tolist()}.")
     if ids is not None and len(ids) != len(offsets) - 1:
-        raise DataError(f"ids must name every trajectory: required {len(offsets) - 1}, received {len(ids)}.")
+        raise DataError(
+            f"ids must name every trajectory: required {len(offsets) - 1}, received {len(ids)}. "
+            "Give one id per trajectory."
+        )
     if np.any(np.diff(offsets) < 1):
         i = int(np.argmax(np.diff(offsets) < 1))
         raise DataError(f"{_called(i, ids)}: required at least 1 row, received none. Leave empty trajectories out.")
 
 
 def _check_same_lengths(offsets: np.ndarray, others: np.ndarray, ids: Sequence[Any] | None) -> None:
-    if len(offsets) != len(others):
-        raise DataError(
-            f"inputs: required one array for each of the {len(offsets) - 1} trajectories, received {len(others) - 1}."
-        )
     if np.any(offsets != others):
         i = int(np.argmax(np.diff(offsets) != np.diff(others)))
         raise DataError(
             f"inputs, {_called(i, ids)}: required {np.diff(offsets)[i]} rows as in the observations, "
-            f"received {np.diff(others)[i]}."
+            f"received {np.diff(others)[i]}. Cut or extend the inputs to match."
         )
 
 
 def _check_finite(array: np.ndarray, what: str, place: Any, *, missing_allowed: bool) -> None:
     bad = np.isinf(array) if missing_allowed else ~np.isfinite(array)
     if bad.any():
-        row, column = np.argwhere(bad)[0]
+        row, column = np.argwhere(bad)[0].tolist()
         advice = "use NaN for a value that was not observed" if missing_allowed else "inputs are known, so fill them in"
         raise DataError(
             f"{what}, {place(row)}, column {column}: required a finite number, received {array[row, column]}; {advice}."

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from psimlearn.errors import DataError
 from psimlearn.features import Features
 from psimlearn.filter import Feedback, Filter, Layout, Scaling, conditional_fill, lay_out
-from psimlearn.learners import Learner, Ridge, Stats
+from psimlearn.learners import Learner, Ridge, Stats, generalised_alpha
 from psimlearn.regressors import Linear
-from psimlearn.train.lessons import Lessons
+from psimlearn.train.lessons import Lessons, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.train.score import error_covariance
 from psimlearn.trajectories import Trajectories
@@ -19,8 +19,6 @@ from psimlearn.windows import carried_forward, example_rows, futures, histories,
 
 __all__ = ["begin"]
 
-HISTORY_ALPHA = 1e-4
-"""Ridge of the regression of futures on histories, which only has to start things off."""
 FILL_PASSES = 3
 """How often missing entries and history-regressed beliefs are refined in turn before training."""
 LEAST_SCALE = 0.1
@@ -48,7 +46,7 @@ def begin(
     input_scaling = None if train.inputs is None else _standardisation(train.inputs, recipe.standardise)
     layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
     x, beliefs, covariance = _history_beliefs(layout, features)
-    phi = features(futures(x, layout.plan, features.window))
+    phi = filled_features(features, layout, x, beliefs)
     rows, target_rows = example_rows(layout.plan, features.window)
     # a zero start has no beliefs yet: the features themselves stand in and set the scale
     m = (beliefs if init == "history" else phi)[rows]
@@ -105,13 +103,15 @@ def _history_beliefs(
     Missing observations are filled in by the same regression, in turn. Returns the filled observations, the beliefs
     m^0_t before every row, and the covariance of their one-step errors.
     """
-    plan, window, ridge = layout.plan, features.window, Ridge(HISTORY_ALPHA)
+    plan, window = layout.plan, features.window
     x = carried_forward(layout.x, plan) if layout.gappy else layout.x
+    m = features(futures(x, plan, window))
     for _ in range(FILL_PASSES if layout.gappy else 1):
         h = histories(x, plan, max(10, 2 * window))
-        phi = features(futures(x, plan, window))
+        phi = filled_features(features, layout, x, m)
         later = np.flatnonzero(plan.reaches(window - 1) & plan.reaches(-1))
-        m = ridge.solve(ridge.summarise(h[later], phi[later]))(h)
+        stats = Ridge().summarise(h[later], phi[later])
+        m = Ridge(generalised_alpha(stats)).solve(stats)(h)
         m[plan.block(0)] = phi[plan.block(0)].mean(axis=0)
         expected = features.observations(m)[:, 0]
         covariance = error_covariance(layout.x - expected)

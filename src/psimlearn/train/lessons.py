@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter import Filter, Table
-from psimlearn.windows import RowIndex, futures
+from psimlearn.features import Features, Stack
+from psimlearn.filter import Filter, Layout, Rollout, Table
+from psimlearn.windows import RowIndex, beliefs_before, futures
 
-__all__ = ["Examples", "Lessons", "examples"]
+__all__ = ["Examples", "Lessons", "examples", "filled_features"]
 
 
 class Lessons(NamedTuple):
@@ -42,7 +43,7 @@ def examples(filter: Filter, lessons: Lessons) -> Examples:
     """
     rollout = filter.roll(lessons.table)
     z = rollout.z[lessons.rows]
-    y = _targets(filter, rollout.x, lessons) if lessons.table.layout.gappy else lessons.y
+    y = _targets(filter, rollout, lessons) if lessons.table.layout.gappy else lessons.y
     if filter.feedback.within(lessons.low, lessons.high):
         return Examples(z, y, 0)
     fed = z[:, : len(lessons.low)]
@@ -50,8 +51,24 @@ def examples(filter: Filter, lessons: Lessons) -> Examples:
     return Examples(z[kept], y[kept], len(z) - int(kept.sum()))
 
 
-def _targets(filter: Filter, x: Float[np.ndarray, "rows n"], lessons: Lessons) -> Float[np.ndarray, "examples d"]:
+def _targets(filter: Filter, rollout: Rollout, lessons: Lessons) -> Float[np.ndarray, "examples d"]:
     """phi(f_{t+1}) less the prior, with missing observations filled in by the filter itself."""
-    phi = filter.features(futures(x, lessons.table.layout.plan, filter.features.window)[lessons.target_rows])
-    y: np.ndarray = phi - filter.prior(x[lessons.rows])
+    before = beliefs_before(filter.beliefs(rollout), filter.initial, rollout.layout.plan)
+    phi = filled_features(filter.features, rollout.layout, rollout.x, before)
+    y: np.ndarray = phi[lessons.target_rows] - filter.prior(rollout.x[lessons.rows])
     return y
+
+
+def filled_features(
+    features: Features, layout: Layout, x: Float[np.ndarray, "rows n"], beliefs: Float[np.ndarray, "rows d"]
+) -> Float[np.ndarray, "rows d"]:
+    """phi(f_t) at every row, from observations x in which what was missing has been filled in.
+
+    Filled-in observations are expectations, and so are linear features of them. Other features, such as squares,
+    would come out too small: where they depend on a missing observation, the belief itself stands in.
+    """
+    phi = features(futures(x, layout.plan, features.window))
+    if not layout.gappy or isinstance(features, Stack):
+        return phi
+    missing = np.isnan(features(futures(layout.x, layout.plan, features.window)))
+    return np.where(missing, beliefs, phi)
