@@ -448,3 +448,23 @@ def test_folds_by_group() -> None:
         assert_same(Trajectories.of(_safe_indexing(COUNTING, test)), COUNTING[test])
         seen.append(sorted(COUNTING[test].lengths))
     assert sorted(seen) == [[2], [7, 10]]
+
+
+def test_masked_entries_are_missing() -> None:
+    masked = np.ma.MaskedArray([[1.0, 2.0], [3.0, 4.0]], mask=[[False, True], [False, False]])
+    np.testing.assert_array_equal(Trajectories.of([masked]).values, [[1, np.nan], [3, 4]])
+
+
+def test_packing_again_keeps_names_and_ids() -> None:
+    again = Trajectories.of(Trajectories.of([np.zeros((2, 1))], names=["a"], ids=["run 7"]))
+    assert (again.names, again.ids) == (("a",), ("run 7",))
+
+
+def test_unpacked_refuses_other_rows() -> None:
+    with pytest.raises(DataError, match="required one entry for each of 3 rows, received 4"):
+        Trajectories.of(np.zeros((3, 1))).unpacked(np.zeros((4, 1)))
+
+
+def test_lazy_frames_are_refused() -> None:
+    with pytest.raises(DataError, match="Collect a lazy frame"):
+        Trajectories.from_frame(pl.LazyFrame({"x": [1.0]}))

@@ -8,100 +8,22 @@ All arithmetic happens in standardised units. With c the belief weight, B a regr
 The belief m has full width and all predictions are read from it; only what is fed back is compressed and boxed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError
 from psimlearn.features import Features, Persistent
+from psimlearn.feedback import Feedback
+from psimlearn.gaps import conditional_fill
+from psimlearn.layout import Layout, Scaling, controls, lay_out
 from psimlearn.regressors import Regressor, block_by_block
 from psimlearn.trajectories import Trajectories
-from psimlearn.windows import RowIndex, Schedule, beliefs_before, coming_places, lag_places, schedule
+from psimlearn.windows import RowIndex, beliefs_before, coming_places
 
-__all__ = ["Feedback", "Filter", "Layout", "Rollout", "Scaling", "State", "Table", "conditional_fill", "lay_out"]
-
-FILL_CHUNK = 4_000_000
-"""Matrix entries solved at a time when missing channels are filled: bounds the memory."""
-
-
-class Scaling(NamedTuple):
-    """Per-channel standardisation, frozen at training."""
-
-    mean: Float[np.ndarray, " n"]
-    scale: Float[np.ndarray, " n"]
-
-    def __call__(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
-        """Into standardised units."""
-        standardised: np.ndarray = (x - self.mean) / self.scale
-        return standardised
-
-    def undo(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
-        """Back into the units of the recordings."""
-        original: np.ndarray = x * self.scale + self.mean
-        return original
-
-
-class Feedback(NamedTuple):
-    """How a belief enters the next input: weight * (P m - mean) / scale, kept inside a box."""
-
-    mean: Float[np.ndarray, " r"]
-    scale: Float[np.ndarray, " r"]
-    weight: float = 1.0
-    directions: Float[np.ndarray, "d r"] | None = None
-    """P', or None for all of the belief."""
-    low: Float[np.ndarray, " r"] | None = None
-    high: Float[np.ndarray, " r"] | None = None
-    """The box, in the units of what is fed back; None for no box."""
-
-    def __call__(self, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b r"]:
-        """What a belief feeds back."""
-        return self.boxed(self.linear(belief) + self.shift)
-
-    @property
-    def shift(self) -> Float[np.ndarray, " r"]:
-        """The constant part of the map from beliefs to what is fed back."""
-        return -self.mean * (self.weight / self.scale)
-
-    def linear(self, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b r"]:
-        """The linear part of that map."""
-        projected = belief if self.directions is None else belief @ self.directions
-        return projected * (self.weight / self.scale)
-
-    def boxed(self, fed: Float[np.ndarray, "b r"]) -> Float[np.ndarray, "b r"]:
-        """Clip in place."""
-        return self.boxer(1)(fed)
-
-    def boxer(self, most: int) -> Callable[[Float[np.ndarray, "b r"]], Float[np.ndarray, "b r"]]:
-        """`boxed` for up to `most` rows, or for any number if `most` is 1; full bounds are clipped to much faster."""
-        if self.low is None or self.high is None:
-            return lambda fed: fed
-        low, high = np.tile(self.low, (most, 1)), np.tile(self.high, (most, 1))
-
-        def clip(fed: Float[np.ndarray, "b r"]) -> Float[np.ndarray, "b r"]:
-            np.maximum(fed, low[: len(fed)], out=fed)
-            np.minimum(fed, high[: len(fed)], out=fed)
-            return fed
-
-        return clip
-
-    def within(self, low: Float[np.ndarray, " r"], high: Float[np.ndarray, " r"]) -> bool:
-        """Whether the box keeps everything that is fed back between these bounds."""
-        return (
-            self.low is not None
-            and self.high is not None
-            and bool((self.low >= low).all() and (self.high <= high).all())
-        )
-
-    def clipped(self, fed: Float[np.ndarray, "b r"]) -> Bool[np.ndarray, " b"]:
-        """Which rows lie on the box; a coordinate that never varied has no box to speak of."""
-        if self.low is None or self.high is None:
-            return np.zeros(len(fed), dtype=bool)
-        wide: np.ndarray = self.low < self.high
-        on_edge: np.ndarray = np.any(((fed <= self.low) | (fed >= self.high)) & wide, axis=1)
-        return on_edge
+__all__ = ["Filter", "Rollout", "State", "Table"]
 
 
 class State(NamedTuple):
@@ -112,24 +34,6 @@ class State(NamedTuple):
     """The last observations, newest first, standardised and filled."""
     clock: Int[np.ndarray, " b"]
     """How many observations each stream has had."""
-
-
-class Layout(NamedTuple):
-    """Trajectories scheduled and standardised."""
-
-    plan: Schedule
-    x: Float[np.ndarray, "rows n"]
-    u: Float[np.ndarray, "rows p"]
-    """The inputs that belong to each row, of width 0 where there are none."""
-    places: Int[np.ndarray, "rows lags"]
-    """The rows of the last observations, newest first."""
-    gappy: bool
-    """Whether anything is missing."""
-
-    @property
-    def observed(self) -> Float[np.ndarray, "rows q"]:
-        """The columns of z that do not depend on a belief, unless something is missing."""
-        return np.concatenate([self.x.take(self.places, axis=0).reshape(len(self.x), -1), self.u], axis=1)
 
 
 class Table(NamedTuple):
@@ -352,49 +256,3 @@ class Filter:
     ) -> tuple[Float[np.ndarray, "b p"] | None, Float[np.ndarray, "b p"] | None]:
         """The inputs at row h of the future and at the row after it."""
         return (None, None) if inputs is None else (inputs[:, h], inputs[:, min(h + 1, steps - 1)])
-
-
-def lay_out(
-    trajectories: Trajectories, scaling: Scaling, input_scaling: Scaling | None, lags: int, feedthrough: bool
-) -> Layout:
-    """Schedule and standardise recordings, after a check that they have the channels of the training data."""
-    n_inputs = 0 if input_scaling is None else len(input_scaling.mean)
-    received = (trajectories.n_channels, trajectories.n_inputs)
-    if received != (len(scaling.mean), n_inputs):
-        raise DataError(
-            f"required {len(scaling.mean)} channels and {n_inputs} inputs as in training, "
-            f"received {received[0]} channels and {received[1]} inputs."
-        )
-    plan = schedule(trajectories.offsets)
-    u = np.empty((len(plan.order), 0))
-    if input_scaling is not None and trajectories.inputs is not None:
-        own = trajectories.inputs[plan.order]
-        u = controls(input_scaling, own, own[plan.after()], feedthrough)
-    x = scaling(trajectories.values.take(plan.order, axis=0))
-    return Layout(plan, x, u, lag_places(plan, lags), bool(np.isnan(x).any()))
-
-
-def controls(
-    scaling: Scaling, u: Float[np.ndarray, "b p"], next_u: Float[np.ndarray, "b p"], feedthrough: bool
-) -> Float[np.ndarray, "b q"]:
-    """u_t, and u_{t+1} where inputs act at once."""
-    return np.concatenate([scaling(u), scaling(next_u)], axis=1) if feedthrough else scaling(u)
-
-
-def conditional_fill(
-    x: Float[np.ndarray, "b n"], expected: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "n n"]
-) -> Float[np.ndarray, "b n"]:
-    """Missing entries of x given those seen: m_miss + S_mo S_oo^-1 (x_seen - m_seen); m itself where none was seen."""
-    missing = np.isnan(x)
-    rows = np.flatnonzero(missing.any(axis=1))
-    if not len(rows):
-        return x
-    out = x.copy()
-    for part in np.array_split(rows, 1 + len(rows) * x.shape[1] ** 2 // FILL_CHUNK):
-        seen = ~missing[part]
-        innovation = np.where(seen, x[part] - expected[part], 0.0)
-        # rows and columns of missing channels are replaced by those of the identity: one shape for every pattern
-        among_seen = np.where(seen[:, :, None] & seen[:, None, :], covariance, np.eye(x.shape[1]))
-        weights = np.linalg.solve(among_seen, innovation[:, :, None])[:, :, 0]
-        out[part] = np.where(seen, x[part], expected[part] + weights @ covariance)
-    return out

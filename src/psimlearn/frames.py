@@ -27,7 +27,13 @@ def packed(
     frame: Any, id: str | None, time: str | None, channels: Sequence[str] | None, inputs: Sequence[str]
 ) -> Packed:
     """Gather the rows of each trajectory, in order of first appearance, and check that time rises in each."""
-    table = nw.from_native(frame, eager_only=True)
+    try:
+        table = nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise DataError(
+            f"required a pandas or polars data frame in memory, received {type(frame).__name__}. Collect a lazy frame "
+            "first; for arrays use Trajectories.of."
+        ) from None
     taken = [name for name in (id, time) if name is not None] + list(inputs)
     if channels is None:
         channels = [name for name in table.columns if name not in taken and table.get_column(name).dtype.is_numeric()]

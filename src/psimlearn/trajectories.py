@@ -12,6 +12,15 @@ from typing import Any, overload
 import numpy as np
 from jaxtyping import Float, Int
 
+from psimlearn.arrays import (
+    called,
+    check_finite,
+    check_offsets,
+    check_same_lengths,
+    is_list_of_objects,
+    stacked,
+    turned,
+)
 from psimlearn.errors import DataError, SettingsError
 
 __all__ = ["Trajectories", "Trajectory", "as_trajectories"]
@@ -57,12 +66,12 @@ class Trajectories(Sequence[Trajectory]):
     def __post_init__(self) -> None:
         """Take private, read-only copies and check everything once."""
         object.__setattr__(self, "offsets", _frozen(np.array(self.offsets, dtype=np.int64)))
-        _check_offsets(self.offsets, len(self.values), self.ids)
+        check_offsets(self.offsets, len(self.values), self.ids)
         object.__setattr__(self, "values", _frozen(np.array(self.values, dtype=np.float64, order="C")))
-        _check_finite(self.values, "values", self._place, missing_allowed=True)
+        check_finite(self.values, "values", self._place, missing_allowed=True)
         if self.inputs is not None:
             object.__setattr__(self, "inputs", _frozen(np.array(self.inputs, dtype=np.float64, order="C")))
-            _check_finite(self.inputs, "inputs", self._place, missing_allowed=False)
+            check_finite(self.inputs, "inputs", self._place, missing_allowed=False)
             if len(self.inputs) != len(self.values):
                 raise DataError(
                     f"inputs need one row for each row of values: required {len(self.values)} rows, "
@@ -92,9 +101,11 @@ class Trajectories(Sequence[Trajectory]):
             names: channel names.
             ids: what you call each trajectory.
         """
+        if isinstance(recordings, Trajectories):
+            names, ids = names or recordings.names, ids or recordings.ids
         parts = _parts(recordings, "recordings")
         controls = _own_inputs(recordings) if inputs is None else _parts(inputs, "inputs")
-        values, offsets = _packed(parts, "recordings", ids)
+        values, offsets = stacked(parts, "recordings", ids)
         packed_inputs = None
         if controls is not None:
             if len(controls) != len(parts):
@@ -102,8 +113,8 @@ class Trajectories(Sequence[Trajectory]):
                     f"inputs: required one array for each of the {len(parts)} trajectories, received {len(controls)}. "
                     "Give one (T, p) array per trajectory."
                 )
-            packed_inputs, input_offsets = _packed(controls, "inputs", ids)
-            _check_same_lengths(offsets, input_offsets, ids)
+            packed_inputs, input_offsets = stacked(controls, "inputs", ids)
+            check_same_lengths(offsets, input_offsets, ids)
         return cls(
             values,
             offsets,
@@ -115,10 +126,10 @@ class Trajectories(Sequence[Trajectory]):
     @classmethod
     def from_channels_first(cls, recordings: Any, **options: Any) -> "Trajectories":
         """Pack recordings whose arrays are (n, T), or (m, n, T): the same as `of` after a transpose."""
-        if isinstance(recordings, Sequence) or _is_list_of_objects(recordings):
-            recordings = [_turned(part, f"recordings, trajectory {i}") for i, part in enumerate(recordings)]
+        if isinstance(recordings, Sequence) or is_list_of_objects(recordings):
+            recordings = [turned(part, f"recordings, trajectory {i}") for i, part in enumerate(recordings)]
         elif isinstance(recordings, np.ndarray):
-            recordings = _turned(recordings, "recordings")
+            recordings = turned(recordings, "recordings")
         return cls.of(recordings, **options)
 
     @classmethod
@@ -242,6 +253,8 @@ class Trajectories(Sequence[Trajectory]):
 
     def unpacked(self, rows: Float[np.ndarray, "rows *rest"]) -> list[Float[np.ndarray, "T *rest"]]:
         """Cut an array that has one entry per row into one array per trajectory."""
+        if len(rows) != len(self.values):
+            raise DataError(f"unpacked: required one entry for each of {len(self.values)} rows, received {len(rows)}.")
         return np.split(rows, self.offsets[1:-1])
 
     def _ends(self, rows: Sequence[int]) -> Int[np.ndarray, " rows"]:
@@ -251,16 +264,12 @@ class Trajectories(Sequence[Trajectory]):
     def _place(self, row: int) -> str:
         """A packed row in words: which trajectory, which row of it."""
         i = int(np.searchsorted(self.offsets, row, side="right")) - 1
-        return f"{_called(i, self.ids)}, row {row - self.offsets[i]}"
+        return f"{called(i, self.ids)}, row {row - self.offsets[i]}"
 
 
 def as_trajectories(recordings: Any) -> Trajectories:
     """Whatever `Trajectories.of` takes, or a `Trajectories`, as a `Trajectories`."""
     return recordings if isinstance(recordings, Trajectories) else Trajectories.of(recordings)
-
-
-def _called(i: int, ids: Sequence[Any] | None) -> str:
-    return f"trajectory {i}" if ids is None else f"trajectory {i} ({ids[i]!r})"
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -272,7 +281,7 @@ def _parts(recordings: Any, what: str) -> list[Any]:
     """One entry per trajectory, from any of the accepted forms."""
     if isinstance(recordings, Trajectories):
         return [part.values for part in recordings]
-    if isinstance(recordings, np.ndarray) and not _is_list_of_objects(recordings):
+    if isinstance(recordings, np.ndarray) and not is_list_of_objects(recordings):
         if recordings.ndim not in (2, 3):
             raise DataError(
                 f"{what}: required a list of (T, n) arrays, one (T, n) array or one (m, T, n) array; received one "
@@ -294,7 +303,7 @@ def _parts(recordings: Any, what: str) -> list[Any]:
 
 def _own_inputs(recordings: Any) -> list[Any] | None:
     """The inputs that `Trajectory` values bring along: from all of them, or None if none has any."""
-    if isinstance(recordings, np.ndarray) and not _is_list_of_objects(recordings):
+    if isinstance(recordings, np.ndarray) and not is_list_of_objects(recordings):
         return None
     own = [part.inputs if isinstance(part, Trajectory) else None for part in recordings]
     without = [i for i, inputs in enumerate(own) if inputs is None]
@@ -306,113 +315,3 @@ def _own_inputs(recordings: Any) -> list[Any] | None:
             "with and this one without. Add its inputs, or pass only the values."
         )
     return own
-
-
-def _is_list_of_objects(recordings: Any) -> bool:
-    """Whether this is what numpy makes of a ragged list: one array per entry."""
-    return isinstance(recordings, np.ndarray) and recordings.dtype == object and recordings.ndim == 1
-
-
-def _packed(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
-    """All parts on top of each other, and where each begins."""
-    if not parts:
-        raise DataError(
-            f"{what}: required at least one trajectory, received none. Check that the recordings were loaded."
-        )
-    if ids is not None and len(ids) != len(parts):
-        raise DataError(
-            f"ids must name every trajectory: required {len(parts)}, received {len(ids)}. Give one id per trajectory."
-        )
-    arrays = [_numeric(part, f"{what}, {_called(i, ids)}") for i, part in enumerate(parts)]
-    for i, array in enumerate(arrays):
-        if array.shape[1] != arrays[0].shape[1]:
-            raise DataError(
-                f"{what}, {_called(i, ids)}: required {arrays[0].shape[1]} channels as in {_called(0, ids)}, "
-                f"received {array.shape[1]}. All trajectories must have the same channels; mark those not "
-                "observed with NaN."
-            )
-    offsets = np.cumsum([0, *(len(array) for array in arrays)])
-    _check_offsets(offsets, int(offsets[-1]), ids)
-    return np.concatenate(arrays), offsets
-
-
-def _numeric(part: Any, where: str) -> np.ndarray:
-    """One trajectory as a 2-D float64 array, or an error that points at the first entry that is not a number."""
-    raw = _array(part, where)
-    if raw.ndim != 2 or raw.shape[1] == 0:
-        raise DataError(
-            f"{where}: required a 2-D array (time, channel) with at least one channel, received shape {raw.shape}. "
-            "For a single channel use x.reshape(-1, 1)."
-        )
-    if raw.dtype.kind in "biuf":
-        return raw.astype(np.float64)
-    if raw.dtype.kind == "O":
-        for row, column in np.ndindex(raw.shape):
-            if not _is_number(raw[row, column]):
-                raise DataError(
-                    f"{where}, row {row}, column {column}: required a number, received {raw[row, column]!r}. "
-                    "Convert or drop the column; mark missing values with NaN."
-                )
-        return raw.astype(np.float64)
-    raise DataError(
-        f"{where}, row 0: required numbers, received dtype {raw.dtype}. Convert the columns to float, or encode "
-        "categories as numbers first."
-    )
-
-
-def _array(part: Any, where: str) -> np.ndarray:
-    try:
-        return np.asarray(part)
-    except ValueError as error:
-        raise DataError(
-            f"{where}: required a 2-D array (time, channel), received rows of unequal length: {error} "
-            "Mark values that were not observed with NaN."
-        ) from error
-
-
-def _turned(part: Any, where: str) -> np.ndarray:
-    """With time and channel exchanged, if there are both."""
-    array = _array(part, where)
-    return np.swapaxes(array, -1, -2) if array.ndim > 1 else array
-
-
-def _is_number(entry: Any) -> bool:
-    if isinstance(entry, str | bytes):  # float() would read "1.5"
-        return False
-    try:
-        float(np.nan if entry is None else entry)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
-
-
-def _check_offsets(offsets: np.ndarray, n_rows: int, ids: Sequence[Any] | None) -> None:
-    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
-        raise DataError(f"offsets must run from 0 to the number of rows, {n_rows}; received {offsets.tolist()}.")
-    if ids is not None and len(ids) != len(offsets) - 1:
-        raise DataError(
-            f"ids must name every trajectory: required {len(offsets) - 1}, received {len(ids)}. "
-            "Give one id per trajectory."
-        )
-    if np.any(np.diff(offsets) < 1):
-        i = int(np.argmax(np.diff(offsets) < 1))
-        raise DataError(f"{_called(i, ids)}: required at least 1 row, received none. Leave empty trajectories out.")
-
-
-def _check_same_lengths(offsets: np.ndarray, others: np.ndarray, ids: Sequence[Any] | None) -> None:
-    if np.any(offsets != others):
-        i = int(np.argmax(np.diff(offsets) != np.diff(others)))
-        raise DataError(
-            f"inputs, {_called(i, ids)}: required {np.diff(offsets)[i]} rows as in the observations, "
-            f"received {np.diff(others)[i]}. Cut or extend the inputs to match."
-        )
-
-
-def _check_finite(array: np.ndarray, what: str, place: Any, *, missing_allowed: bool) -> None:
-    bad = np.isinf(array) if missing_allowed else ~np.isfinite(array)
-    if bad.any():
-        row, column = np.argwhere(bad)[0].tolist()
-        advice = "use NaN for a value that was not observed" if missing_allowed else "inputs are known, so fill them in"
-        raise DataError(
-            f"{what}, {place(row)}, column {column}: required a finite number, received {array[row, column]}; {advice}."
-        )

@@ -11,7 +11,9 @@ from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman, StationaryKalman
 from psimlearn.features import Stack
-from psimlearn.filter import Feedback, Filter, Scaling
+from psimlearn.feedback import Feedback
+from psimlearn.filter import Filter
+from psimlearn.layout import Scaling
 from psimlearn.regressors import Linear
 from psimlearn.trajectories import Trajectories
 

@@ -8,12 +8,14 @@ from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.features import Features
-from psimlearn.filter import Feedback, Filter, Layout, Scaling, conditional_fill, lay_out
+from psimlearn.feedback import Feedback
+from psimlearn.filter import Filter
+from psimlearn.gaps import conditional_fill, error_covariance
+from psimlearn.layout import Layout, Scaling, lay_out
 from psimlearn.learners import Learner, Ridge, Stats, generalised_alpha
 from psimlearn.regressors import Linear
 from psimlearn.train.lessons import Lessons, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
-from psimlearn.train.score import error_covariance
 from psimlearn.trajectories import Trajectories
 from psimlearn.windows import carried_forward, example_rows, futures, histories, whole_futures
 

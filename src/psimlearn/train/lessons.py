@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.features import Features, Stack
-from psimlearn.filter import Filter, Layout, Rollout, Table
+from psimlearn.filter import Filter, Rollout, Table
+from psimlearn.layout import Layout
 from psimlearn.windows import RowIndex, beliefs_before, futures
 
 __all__ = ["Examples", "Lessons", "examples", "filled_features"]

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DivergedError
 from psimlearn.evaluate import mean_square
 from psimlearn.filter import Filter, Table
+from psimlearn.gaps import error_covariance
 from psimlearn.windows import beliefs_before
 
-__all__ = ["Round", "best", "error_covariance", "scored"]
+__all__ = ["Round", "best", "scored"]
 
 BLOWN_UP = 1e6
 """A filter has diverged if a prediction is this many times larger than anything observed."""
@@ -53,21 +53,3 @@ def best(rounds: Iterable[Round]) -> Round:
             "Use the box, init='history' or a larger ridge."
         )
     return winner
-
-
-def error_covariance(residuals: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "n n"]:
-    """Second moments of one-step errors over the rows where both channels were seen, made positive definite.
-
-    Shrunk towards its diagonal as if n further rows had shown uncorrelated errors, so that few rows do no harm.
-    """
-    seen = ~np.isnan(residuals)
-    e = np.where(seen, residuals, 0.0)
-    pairs = seen.astype(float).T @ seen
-    moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
-    n = len(moments)
-    variances = np.maximum(np.diag(moments), 1e-12)
-    shrunk = moments * (pairs / (pairs + n))
-    np.fill_diagonal(shrunk, variances)
-    values, vectors = np.linalg.eigh(shrunk)
-    definite: np.ndarray = (vectors * np.maximum(values, 1e-6 * variances.mean())) @ vectors.T
-    return definite

@@ -1,0 +1,138 @@
+"""What users hand over as arrays: one 2-D float64 array per trajectory, or a refusal that says where and why."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from psimlearn.errors import DataError
+
+__all__ = [
+    "called",
+    "check_finite",
+    "check_offsets",
+    "check_same_lengths",
+    "is_list_of_objects",
+    "stacked",
+    "turned",
+]
+
+
+def stacked(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
+    """All parts on top of each other, and where each begins."""
+    if not parts:
+        raise DataError(
+            f"{what}: required at least one trajectory, received none. Check that the recordings were loaded."
+        )
+    if ids is not None and len(ids) != len(parts):
+        raise DataError(
+            f"ids must name every trajectory: required {len(parts)}, received {len(ids)}. Give one id per trajectory."
+        )
+    arrays = [_numeric(part, f"{what}, {called(i, ids)}") for i, part in enumerate(parts)]
+    for i, array in enumerate(arrays):
+        if array.shape[1] != arrays[0].shape[1]:
+            raise DataError(
+                f"{what}, {called(i, ids)}: required {arrays[0].shape[1]} channels as in {called(0, ids)}, "
+                f"received {array.shape[1]}. All trajectories must have the same channels; mark those not "
+                "observed with NaN."
+            )
+    offsets = np.cumsum([0, *(len(array) for array in arrays)])
+    check_offsets(offsets, int(offsets[-1]), ids)
+    return np.concatenate(arrays), offsets
+
+
+def _numeric(part: Any, where: str) -> np.ndarray:
+    """One trajectory as a 2-D float64 array, or an error that points at the first entry that is not a number."""
+    raw = _array(part, where)
+    if raw.ndim != 2 or raw.shape[1] == 0:
+        raise DataError(
+            f"{where}: required a 2-D array (time, channel) with at least one channel, received shape {raw.shape}. "
+            "For a single channel use x.reshape(-1, 1)."
+        )
+    if raw.dtype.kind in "biuf":
+        return raw.astype(np.float64)
+    if raw.dtype.kind == "O":
+        for row, column in np.ndindex(raw.shape):
+            if not _is_number(raw[row, column]):
+                raise DataError(
+                    f"{where}, row {row}, column {column}: required a number, received {raw[row, column]!r}. "
+                    "Convert or drop the column; mark missing values with NaN."
+                )
+        return raw.astype(np.float64)
+    raise DataError(
+        f"{where}, row 0: required numbers, received dtype {raw.dtype}. Convert the columns to float, or encode "
+        "categories as numbers first."
+    )
+
+
+def _array(part: Any, where: str) -> np.ndarray:
+    try:
+        if isinstance(part, np.ma.MaskedArray):
+            return part.astype(np.float64).filled(np.nan)
+        return np.asarray(part)
+    except ValueError as error:
+        raise DataError(
+            f"{where}: required a 2-D array (time, channel), received rows of unequal length: {error} "
+            "Mark values that were not observed with NaN."
+        ) from error
+
+
+def _is_number(entry: Any) -> bool:
+    if isinstance(entry, str | bytes):  # float() would read "1.5"
+        return False
+    try:
+        float(np.nan if entry is None else entry)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def is_list_of_objects(recordings: Any) -> bool:
+    """Whether this is what numpy makes of a ragged list: one array per entry."""
+    return isinstance(recordings, np.ndarray) and recordings.dtype == object and recordings.ndim == 1
+
+
+def turned(part: Any, where: str) -> np.ndarray:
+    """With time and channel exchanged, if there are both."""
+    array = _array(part, where)
+    return np.swapaxes(array, -1, -2) if array.ndim > 1 else array
+
+
+def called(i: int, ids: Sequence[Any] | None) -> str:
+    """A trajectory in words."""
+    return f"trajectory {i}" if ids is None else f"trajectory {i} ({ids[i]!r})"
+
+
+def check_offsets(offsets: np.ndarray, n_rows: int, ids: Sequence[Any] | None) -> None:
+    """Refuse offsets that do not cut the rows into trajectories of at least one row."""
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
+        raise DataError(f"offsets must run from 0 to the number of rows, {n_rows}; received {offsets.tolist()}.")
+    if ids is not None and len(ids) != len(offsets) - 1:
+        raise DataError(
+            f"ids must name every trajectory: required {len(offsets) - 1}, received {len(ids)}. "
+            "Give one id per trajectory."
+        )
+    if np.any(np.diff(offsets) < 1):
+        i = int(np.argmax(np.diff(offsets) < 1))
+        raise DataError(f"{called(i, ids)}: required at least 1 row, received none. Leave empty trajectories out.")
+
+
+def check_same_lengths(offsets: np.ndarray, others: np.ndarray, ids: Sequence[Any] | None) -> None:
+    """Refuse inputs whose trajectories have other lengths than the observations."""
+    if np.any(offsets != others):
+        i = int(np.argmax(np.diff(offsets) != np.diff(others)))
+        raise DataError(
+            f"inputs, {called(i, ids)}: required {np.diff(offsets)[i]} rows as in the observations, "
+            f"received {np.diff(others)[i]}. Cut or extend the inputs to match."
+        )
+
+
+def check_finite(array: np.ndarray, what: str, place: Any, *, missing_allowed: bool) -> None:
+    """Refuse infinities, and NaN where nothing may be missing."""
+    bad = np.isinf(array) if missing_allowed else ~np.isfinite(array)
+    if bad.any():
+        row, column = np.argwhere(bad)[0].tolist()
+        advice = "use NaN for a value that was not observed" if missing_allowed else "inputs are known, so fill them in"
+        raise DataError(
+            f"{what}, {place(row)}, column {column}: required a finite number, received {array[row, column]}; {advice}."
+        )

@@ -1,0 +1,46 @@
+"""Missing channels, filled in from those that were seen."""
+
+import numpy as np
+from jaxtyping import Float
+
+__all__ = ["conditional_fill", "error_covariance"]
+
+FILL_CHUNK = 4_000_000
+"""Matrix entries solved at a time when missing channels are filled: bounds the memory."""
+
+
+def conditional_fill(
+    x: Float[np.ndarray, "b n"], expected: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "n n"]
+) -> Float[np.ndarray, "b n"]:
+    """Missing entries of x given those seen: m_miss + S_mo S_oo^-1 (x_seen - m_seen); m itself where none was seen."""
+    missing = np.isnan(x)
+    rows = np.flatnonzero(missing.any(axis=1))
+    if not len(rows):
+        return x
+    out = x.copy()
+    for part in np.array_split(rows, 1 + len(rows) * x.shape[1] ** 2 // FILL_CHUNK):
+        seen = ~missing[part]
+        innovation = np.where(seen, x[part] - expected[part], 0.0)
+        # rows and columns of missing channels are replaced by those of the identity: one shape for every pattern
+        among_seen = np.where(seen[:, :, None] & seen[:, None, :], covariance, np.eye(x.shape[1]))
+        weights = np.linalg.solve(among_seen, innovation[:, :, None])[:, :, 0]
+        out[part] = np.where(seen, x[part], expected[part] + weights @ covariance)
+    return out
+
+
+def error_covariance(residuals: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "n n"]:
+    """Second moments of one-step errors over the rows where both channels were seen, made positive definite.
+
+    Shrunk towards its diagonal as if n further rows had shown uncorrelated errors, so that few rows do no harm.
+    """
+    seen = ~np.isnan(residuals)
+    e = np.where(seen, residuals, 0.0)
+    pairs = seen.astype(float).T @ seen
+    moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
+    n = len(moments)
+    variances = np.maximum(np.diag(moments), 1e-12)
+    shrunk = moments * (pairs / (pairs + n))
+    np.fill_diagonal(shrunk, variances)
+    values, vectors = np.linalg.eigh(shrunk)
+    definite: np.ndarray = (vectors * np.maximum(values, 1e-6 * variances.mean())) @ vectors.T
+    return definite
