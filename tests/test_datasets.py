@@ -94,8 +94,7 @@ def test_long_memory_system_forgets_slowly() -> None:
 
 def test_short_autoregressions_fail_on_the_long_memory_system() -> None:
     system = long_memory_system()
-    A, C = system.A, system.C
-    spread = scipy.linalg.solve_discrete_lyapunov(A, system.Q)
+    A, C, spread = system.A, system.C, scipy.linalg.solve_discrete_lyapunov(system.A, system.Q)
     gamma = [C @ spread @ C.T + system.R]  # cov(x_{t+h}, x_t)
     gamma += [C @ np.linalg.matrix_power(A, h) @ (A @ spread @ C.T + system.S) for h in range(35)]
     least = np.trace(system.stationary.V)
@@ -135,8 +134,7 @@ def test_predictive_filter_is_the_observed_kalman_state(system: LinearSystem, le
 def test_pendulum_has_its_floor_and_its_gravity() -> None:
     M = 100_000
     x = noisy_pendulum(M, 2, np.random.default_rng(9)).values.reshape(M, 2, 2)
-    noise = PENDULUM_FLOOR / 2
-    square = np.sum(x**2, axis=2)  # 1 + 2 sqrt(noise) e + noise chi2_2
+    noise, square = PENDULUM_FLOOR / 2, np.sum(x**2, axis=2)  # 1 + 2 sqrt(noise) e + noise chi2_2
     assert abs(square.mean() - 1.18) < 5 * np.sqrt((4 * noise + 4 * noise**2) / square.size)
     # theta_1 = theta_0 - .09 sin(theta_0) + .15 sqrt(1 + .05^2) e, theta_0 uniform
     blur = np.exp(-(0.15**2) * (1 + 0.05**2) / 2)

@@ -100,7 +100,7 @@ def _standardisation(values: Float[np.ndarray, "rows n"], wanted: bool) -> Scali
 def _history_beliefs(
     layout: Layout, features: Features
 ) -> tuple[Float[np.ndarray, "rows n"], Float[np.ndarray, "rows d"], Float[np.ndarray, "n n"]]:
-    """Beliefs without a filter: phi(f_t) regressed on the last observations before t.
+    """Beliefs without a filter: phi(f_t) regressed on the last observations and inputs before t.
 
     Missing observations are filled in by the same regression, in turn. Returns the filled observations, the beliefs
     m^0_t before every row, and the covariance of their one-step errors.
@@ -109,7 +109,7 @@ def _history_beliefs(
     x = carried_forward(layout.x, plan) if layout.gappy else layout.x
     m = features(futures(x, plan, window))
     for _ in range(FILL_PASSES if layout.gappy else 1):
-        h = histories(x, plan, max(10, 2 * window))
+        h = histories(np.concatenate([x, layout.u], axis=1), plan, max(10, 2 * window))
         phi = filled_features(features, layout, x, m)
         later = np.flatnonzero(plan.reaches(window - 1) & plan.reaches(-1))
         stats = Ridge().summarise(h[later], phi[later])

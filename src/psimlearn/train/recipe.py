@@ -22,7 +22,8 @@ class Recipe:
         prior: what the ridge shrinks predictions towards: the "mean", the "last" observation, or "zero".
         belief_weight: scales the belief before the ridge; 1 is the paper, 0 leaves direct autoregression.
         rank: feed back only this many directions of the belief; predictions keep full width.
-        box: keep what is fed back within the range of the features seen in training.
+        box: keep what is fed back within the range of the features seen in training, widened on either side by this
+            many times that range; None for no box.
         standardise: learn in units of each channel's standard deviation.
         feedthrough: inputs act on the observation of their own row, so a step also sees the next input.
         guard: leave out examples whose belief lies further than this many standard deviations of the features
@@ -55,6 +56,7 @@ def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -
         (recipe.lags >= 1, f"lags: required at least 1, received {recipe.lags}"),
         (recipe.belief_weight >= 0, f"belief_weight: required at least 0, received {recipe.belief_weight}"),
         (recipe.rank is None or recipe.rank >= 1, f"rank: required None or at least 1, received {recipe.rank}"),
+        (recipe.box is None or recipe.box >= 0, f"box: required None or at least 0, received {recipe.box}"),
         (recipe.guard is None or recipe.guard > 0, f"guard: required None or above 0, received {recipe.guard}"),
         (
             recipe.prior != "last" or isinstance(features, Persistent),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psimlearn.errors import DivergedError
+from psimlearn.errors import DataError, DivergedError
 from psimlearn.evaluate import mean_square
 from psimlearn.filter import Filter, Table
 from psimlearn.gaps import error_covariance
@@ -33,6 +33,8 @@ class Round(NamedTuple):
 
 def scored(number: int, filter: Filter, validation: Table, dropped: int = 0) -> Round:
     """Roll a filter over the validation trajectories; its own errors there tell it how channels err together."""
+    if np.isnan(validation.layout.x).all():
+        raise DataError("validation: required at least one observed value, received none. Use other trajectories.")
     rollout = filter.roll(validation)
     plan, x = rollout.layout.plan, rollout.layout.x
     residuals = x - filter.expected(beliefs_before(filter.beliefs(rollout), filter.initial, plan))
