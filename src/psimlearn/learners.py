@@ -152,12 +152,15 @@ def generalised_alpha(stats: GramSums) -> float:
     It minimises mean squared residual / (1 - degrees of freedom / n)^2 over twelve decades, relative to the scale of z.
     """
     gram, cross = _centred(stats)
+    scale = np.trace(gram) / len(gram)
+    if not scale > 0:  # nothing varies: nothing to learn, and any ridge will do
+        return 1.0
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, 0.0)
     shares = np.sum((vectors.T @ cross) ** 2, axis=1)
     variance = stats.yy / stats.n - np.sum((stats.y / stats.n) ** 2)
     best, best_score = 1.0, np.inf
-    for alpha in np.trace(gram) / len(gram) * 10.0 ** np.arange(-11, 2) + 1e-300:
+    for alpha in scale * 10.0 ** np.arange(-11, 2):
         residual = max(variance - np.sum(shares * (values + 2 * alpha) / (values + alpha) ** 2), 0.0)
         slack = 1 - (1 + np.sum(values / (values + alpha))) / stats.n
         score = residual / slack**2 if slack > 0 else np.inf
