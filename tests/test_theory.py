@@ -204,7 +204,8 @@ def test_follow_the_leader() -> None:
     recipe = Recipe(prior="zero", box=None, standardise=False, guard=None)
     learner = Ridge(alpha, intercept=False)
     rounds = list(dagger(train, train, Stack(2), learner, rng=rng, n_rounds=n_rounds, recipe=recipe))
-    _, _, first, lessons = begin(train, Stack(2), learner, "history", recipe, rng)
+    start = begin(train, Stack(2), learner, "history", recipe, rng)
+    _, _, first, lessons = start
     assert first is not None
     weights = [np.asarray(getattr(round.filter.regressors[0], "weights", None)) for round in rounds]
     # the first play is on D_0, whose leader is F_0; then each F_n plays on the rollout it has just made
@@ -213,7 +214,7 @@ def test_follow_the_leader() -> None:
 
     def loss(index: int, W: np.ndarray) -> float:
         s = played[index]
-        return (s.yy - 2 * np.sum(W * s.zy) + np.sum(W * (s.zz @ W))) / n + alpha * float(np.sum(W**2))
+        return float((s.yy - 2 * np.sum(W * s.zy) + np.sum(W * (s.zz @ W))) / n + alpha * np.sum(W**2))
 
     total = played[0]
     plays = [loss(i, weights[i - 1]) for i in range(1, n_rounds + 1)]  # L_n(F_n)

@@ -77,9 +77,10 @@ def _initial_examples(data: Trajectories, features: Stack) -> tuple[np.ndarray, 
 def test_a_stored_aggregate_gives_the_same_rounds() -> None:
     """The trainer never asks which learner it has: Gram sums and stacked rows with a black box agree."""
     data = ragged([15, 30, 22, 18] * 3, 2, RNG(0))
+    learners: list[Any] = [Ridge(1e-13), SklearnLearner(LinearRegression())]
     gram, stored = (
         list(dagger(data, data, Stack(2), learner, rng=RNG(0), n_rounds=3, recipe=Recipe(lags=2, prior="last")))
-        for learner in (Ridge(1e-13), SklearnLearner(LinearRegression()))
+        for learner in learners
     )
     for ours, theirs in zip(gram, stored, strict=True):
         np.testing.assert_allclose(ours.filter.forecast(data, 2), theirs.filter.forecast(data, 2), rtol=0, atol=1e-6)

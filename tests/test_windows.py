@@ -100,9 +100,10 @@ def test_beliefs_before_by_hand() -> None:
 def test_training_examples_by_hand(lags: int) -> None:
     """What a trainer sees of 1 2 3 4 5 6 with window 2, nothing standardised, beliefs taken from the truth."""
     recipe = Recipe(lags=lags, prior="zero", box=None, standardise=False, guard=None)
-    filter, _, stats, lessons = begin(
+    start = begin(
         Trajectories.of(np.arange(1.0, 7)[:, None]), Stack(2), Ridge(), "teacher", recipe, np.random.default_rng(0)
     )
+    filter, _, stats, lessons = start
     x = lessons.x
     m = filter.features(futures(x, lessons.table.layout.plan, 2))[lessons.rows]
     z = filter.inputs(m, x, lessons.table.layout, lessons.rows)

@@ -68,7 +68,7 @@ def _numeric(part: Any, where: str) -> np.ndarray:
 def _array(part: Any, where: str) -> np.ndarray:
     try:
         if isinstance(part, np.ma.MaskedArray):
-            return part.astype(np.float64).filled(np.nan)
+            return np.ma.filled(part.astype(np.float64), np.nan)
         return np.asarray(part)
     except ValueError as error:
         raise DataError(

@@ -157,9 +157,7 @@ class Filter:
         with np.errstate(over="ignore", invalid="ignore"):
             if len(self.regressors) == 1:
                 return self.output(z, x, 0)
-            return np.concatenate(
-                [self.output(z[b], x[b], t) for t, b in enumerate(map(plan.block, range(plan.n_times)))]
-            )
+            return np.concatenate([self.output(z[b], x[b], t) for t, b in enumerate(plan.blocks())])
 
     def run(self, trajectories: Trajectories) -> tuple[Float[np.ndarray, "rows d"], State]:
         """The belief before every row, in the order of the recordings, and the state after each trajectory."""
@@ -199,10 +197,8 @@ class Filter:
             steps = [block_by_block(regressor, z, stays) for regressor in folded]
         boxed = self.feedback.boxer(plan.block(0).stop)
         z[plan.block(0), :r] = self.feedback(self.initial[None])
-        for t in range(plan.n_times - 1):
-            now, later = plan.block(t), plan.block(t + 1)
-            still = slice(now.start, now.start + later.stop - later.start)  # those that have a next row
-            z[later, :r] = boxed(steps[min(t, len(steps) - 1)](still))
+        for t, (now, later) in enumerate(plan.moves()):
+            z[later, :r] = boxed(steps[min(t, len(steps) - 1)](now))
         return x
 
     def _roll_filling(self, table: Table) -> Float[np.ndarray, "rows n"]:
@@ -210,8 +206,7 @@ class Filter:
         layout, z, _ = table
         plan, x = layout.plan, layout.x.copy()
         belief = np.tile(self.initial, (plan.block(0).stop, 1))
-        for t in range(plan.n_times):
-            block = plan.block(t)
+        for t, block in enumerate(plan.blocks()):
             belief = belief[: block.stop - block.start]
             x[block] = conditional_fill(x[block], self.expected(belief), self.covariance)
             z[block] = self.inputs(belief, x, layout, block)
@@ -222,7 +217,7 @@ class Filter:
         self, belief: Float[np.ndarray, "b d"], x: Float[np.ndarray, "rows n"], layout: Layout, rows: RowIndex
     ) -> Float[np.ndarray, "b p"]:
         """z at some rows of a layout, given the beliefs before them and the filled observations."""
-        observed = x[layout.places[rows]].reshape(len(belief), -1)
+        observed = x.take(layout.places[rows], axis=0).reshape(len(belief), -1)
         return np.concatenate([self.feedback(belief), observed, layout.u[rows]], axis=1)
 
     def output(self, z: Float[np.ndarray, "b p"], x: Float[np.ndarray, "b n"], t: int) -> Float[np.ndarray, "b d"]:

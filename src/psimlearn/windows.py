@@ -5,6 +5,7 @@ and the example of row t is ((m_t, x_t), phi(f_{t+1})) with f_{t+1} = (x_{t+1}, 
 T rows therefore gives T - k examples.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "futures",
     "histories",
     "lag_places",
+    "later_futures",
     "schedule",
     "whole_futures",
 ]
@@ -55,6 +57,16 @@ class Schedule(NamedTuple):
     def block(self, t: int) -> slice:
         """The scheduled rows of time t."""
         return slice(int(self.starts[t]), int(self.starts[t + 1]))
+
+    def blocks(self) -> list[slice]:
+        """The scheduled rows of every time."""
+        return [slice(*bounds) for bounds in pairwise(self.starts.tolist())]
+
+    def moves(self) -> list[tuple[slice, slice]]:
+        """For every time but the last: the rows that have a next row, and those next rows."""
+        return [
+            (slice(now.start, now.start + later.stop - later.start), later) for now, later in pairwise(self.blocks())
+        ]
 
     def place(self, shift: int) -> Int[np.ndarray, " rows"]:
         """The scheduled row `shift` steps away in the same trajectory, held at its first and last row."""
@@ -111,6 +123,11 @@ def futures(x: Float[np.ndarray, "rows n"], plan: Schedule, window: int) -> Floa
     return f
 
 
+def later_futures(plan: Schedule, window: int) -> RowIndex:
+    """The scheduled rows, but for the first of each trajectory, whose f_t lies within their trajectory."""
+    return _as_slice(np.flatnonzero(plan.reaches(window - 1) & plan.reaches(-1)))
+
+
 def whole_futures(plan: Schedule, window: int) -> RowIndex:
     """The scheduled rows whose f_t lies within their trajectory."""
     return _as_slice(np.flatnonzero(plan.reaches(window - 1)))
@@ -130,18 +147,21 @@ def example_blocks(plan: Schedule, window: int) -> list[slice]:
 
 def histories(x: Float[np.ndarray, "rows n"], plan: Schedule, length: int) -> Float[np.ndarray, "rows past"]:
     """(x_{t-1}, .., x_{t-length}) before every scheduled row; zero before the beginning."""
-    past = np.zeros((len(x), length, x.shape[1]))
-    for j in range(1, length + 1):
-        rows = slice(int(plan.starts[min(j, plan.n_times)]), None)
-        past[rows, j - 1] = x.take(plan.place(-j)[rows], axis=0)
-    return past.reshape(len(x), -1)
+    n, before = x.shape[1], plan.before()
+    past = np.empty((len(x), length * n))
+    now = x
+    for j in range(length):  # what came before what came before
+        now = now.take(before, axis=0)
+        now[plan.block(0)] = 0.0
+        past[:, j * n : (j + 1) * n] = now
+    return past
 
 
 def carried_forward(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Float[np.ndarray, "rows n"]:
     """Missing entries replaced by the last one seen in their channel; zero where there is none."""
     out = x.copy()
     before = np.zeros_like(x[plan.block(0)])
-    for block in map(plan.block, range(plan.n_times)):
+    for block in plan.blocks():
         now = out[block]
         before = np.where(np.isnan(now), before[: len(now)], now)
         out[block] = before

@@ -29,7 +29,7 @@ class StationaryKalman:
         x = trajectories.values[plan.order]
         out = np.empty((len(x), len(self.mean)))
         s = np.tile(self.mean, (len(trajectories), 1))
-        for block in map(plan.block, range(plan.n_times)):
+        for block in plan.blocks():
             s = s[: block.stop - block.start]
             out[block] = s
             s = s @ self.A.T + (x[block] - s @ self.C.T) @ self.L.T
@@ -60,7 +60,7 @@ class Kalman:
         out = np.empty((len(x), len(self.mean)))
         s = np.tile(self.mean, (len(trajectories), 1))
         P = np.tile(self.covariance, (len(trajectories), 1, 1))
-        for block in map(plan.block, range(plan.n_times)):
+        for block in plan.blocks():
             s, P = s[: block.stop - block.start], P[: block.stop - block.start]
             out[block] = s
             seen = ~np.isnan(x[block])

@@ -17,7 +17,7 @@ from psimlearn.regressors import Linear
 from psimlearn.train.lessons import Lessons, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.trajectories import Trajectories
-from psimlearn.windows import carried_forward, example_rows, futures, histories, whole_futures
+from psimlearn.windows import carried_forward, example_rows, futures, histories, later_futures, whole_futures
 
 __all__ = ["begin"]
 
@@ -47,8 +47,7 @@ def begin(
     scaling = _standardisation(train.values, recipe.standardise)
     input_scaling = None if train.inputs is None else _standardisation(train.inputs, recipe.standardise)
     layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
-    x, beliefs, covariance = _history_beliefs(layout, features)
-    phi = filled_features(features, layout, x, beliefs)
+    x, beliefs, phi, covariance = _history_beliefs(layout, features)
     rows, target_rows = example_rows(layout.plan, features.window)
     # a zero start has no beliefs yet: the features themselves stand in and set the scale
     m = (beliefs if init == "history" else phi)[rows]
@@ -82,13 +81,13 @@ def begin(
 
 def _standardisation(values: Float[np.ndarray, "rows n"], wanted: bool) -> Scaling:
     """Mean and standard deviation of each channel as far as observed; a constant channel keeps its unit."""
-    empty = np.isnan(values).all(axis=0)
+    columns = np.ascontiguousarray(values.T)  # numpy reduces few long rows much faster than many short ones
+    empty = np.isnan(columns).all(axis=1)
     if empty.any():
         raise DataError(
             f"channel {int(empty.argmax())}: required at least one observed value in the training trajectories, "
             "received none. Leave the channel out."
         )
-    columns = np.ascontiguousarray(values.T)
     if not wanted:
         return Scaling(np.zeros(len(columns)), np.ones(len(columns)))
     largest = np.maximum(np.nanmax(np.abs(columns), axis=1), np.finfo(float).tiny)
@@ -99,26 +98,29 @@ def _standardisation(values: Float[np.ndarray, "rows n"], wanted: bool) -> Scali
 
 def _history_beliefs(
     layout: Layout, features: Features
-) -> tuple[Float[np.ndarray, "rows n"], Float[np.ndarray, "rows d"], Float[np.ndarray, "n n"]]:
+) -> tuple[
+    Float[np.ndarray, "rows n"], Float[np.ndarray, "rows d"], Float[np.ndarray, "rows d"], Float[np.ndarray, "n n"]
+]:
     """Beliefs without a filter: phi(f_t) regressed on the last observations and inputs before t.
 
     Missing observations are filled in by the same regression, in turn. Returns the filled observations, the beliefs
-    m^0_t before every row, and the covariance of their one-step errors.
+    m^0_t and the features phi(f_t) at every row, and the covariance of the beliefs' one-step errors.
     """
     plan, window = layout.plan, features.window
     x = carried_forward(layout.x, plan) if layout.gappy else layout.x
-    m = features(futures(x, plan, window))
+    phi = features(futures(x, plan, window))
+    later = later_futures(plan, window)
     for _ in range(FILL_PASSES if layout.gappy else 1):
         h = histories(np.concatenate([x, layout.u], axis=1), plan, max(10, 2 * window))
-        phi = filled_features(features, layout, x, m)
-        later = np.flatnonzero(plan.reaches(window - 1) & plan.reaches(-1))
         stats = Ridge().summarise(h[later], phi[later])
         m = Ridge(generalised_alpha(stats)).solve(stats)(h)
         m[plan.block(0)] = phi[plan.block(0)].mean(axis=0)
         expected = features.observations(m)[:, 0]
         covariance = error_covariance(layout.x - expected)
-        x = conditional_fill(layout.x, expected, covariance)
-    return x, m, covariance
+        if layout.gappy:
+            x = conditional_fill(layout.x, expected, covariance)
+            phi = filled_features(features, layout, x, m)
+    return x, m, phi, covariance
 
 
 class _Spread(NamedTuple):
@@ -131,7 +133,7 @@ class _Spread(NamedTuple):
 
 
 def _spread(vectors: Float[np.ndarray, "rows r"]) -> _Spread:
-    columns = np.ascontiguousarray(vectors.T)  # numpy reduces few long rows much faster than many short ones
+    columns = np.ascontiguousarray(vectors.T)
     return _Spread(columns.mean(axis=1), columns.std(axis=1), columns.min(axis=1), columns.max(axis=1))
 
 

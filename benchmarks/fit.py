@@ -1,0 +1,160 @@
+"""DAgger on Gram sums against storing every example and refitting scikit-learn's Ridge, interleaved in one run.
+
+    python benchmarks/fit.py            # everything, a few minutes
+    python benchmarks/fit.py small      # the first size only
+
+Prints ratios: machines are noisy, so only what was measured side by side is worth quoting.
+"""
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import Ridge as SklearnRidge
+
+from psimlearn.datasets import random_system
+from psimlearn.features import Stack
+from psimlearn.learners import RandomFourierRidge, Ridge
+from psimlearn.regressors import Linear, RandomFourier, fourier_features
+from psimlearn.train import dagger
+from psimlearn.trajectories import Trajectories
+
+ALPHA = 1e-5
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What one would write first: keep all examples, refit from scratch."""
+
+    n_features: int = 0
+    directions: np.ndarray | None = None
+
+    def prepare(self, z: np.ndarray, rng: np.random.Generator) -> "Stored":
+        if not self.n_features:
+            return self
+        return replace(self, directions=RandomFourierRidge(self.n_features).prepare(z, rng).directions)
+
+    def summarise(self, z: np.ndarray, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        if self.directions is None:
+            return [(z.copy(), y.copy())]
+        mapped = fourier_features(z, self.directions, True)
+        mapped[:, : self.n_features] *= (self.n_features / 2) ** -0.5
+        return [(mapped, y.copy())]
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        return a + b
+
+    def solve(self, stats: list[tuple[np.ndarray, np.ndarray]]) -> Linear | RandomFourier:
+        z, y = (np.concatenate(parts) for parts in zip(*stats, strict=True))
+        model = SklearnRidge(ALPHA * len(z)).fit(z, y)
+        weights = np.ascontiguousarray(model.coef_.T)
+        if self.directions is None:
+            return Linear(weights, model.intercept_)
+        weights[: self.n_features] *= (self.n_features / 2) ** -0.5
+        return RandomFourier(self.directions, True, Linear(weights, model.intercept_))
+
+
+@dataclass(frozen=True)
+class Size:
+    """One row of the benchmark."""
+
+    name: str
+    n_trajectories: int
+    length: int
+    n: int
+    window: int
+    n_features: int
+    repeats: int
+    target: float
+
+    def data(self) -> tuple[Trajectories, Trajectories]:
+        rng = np.random.default_rng(0)
+        system = random_system(rng, n_states=3 if self.n == 2 else 20, n_outputs=self.n)
+        few = max(self.n_trajectories // 20, 2)
+        return system.simulate(self.n_trajectories, self.length, rng), system.simulate(few, self.length, rng)
+
+    def learner(self, kind: str) -> Any:
+        if kind == "stored":
+            return Stored(self.n_features)
+        return RandomFourierRidge(self.n_features, ALPHA) if self.n_features else Ridge(ALPHA)
+
+
+SIZES = [
+    Size("1000 x 100, n=2, k=2", 1000, 100, 2, 2, 0, 5, 20),
+    Size("43 x 300, n=60, k=5", 43, 300, 60, 5, 0, 2, 9),
+    Size("43 x 300, n=60, k=5, 500 random features", 43, 300, 60, 5, 500, 1, 7),
+]
+
+
+def fit(size: Size, kind: str, data: tuple[Trajectories, Trajectories]) -> list[float]:
+    """Fit for 20 rounds; the time of each round, the preparation first."""
+    times, last = [], time.perf_counter()
+    for _ in dagger(*data, Stack(size.window), size.learner(kind), rng=np.random.default_rng(0), n_rounds=20):
+        times.append(time.perf_counter() - last)
+        last = time.perf_counter()
+    return times
+
+
+def peak_memory(size: Size, kind: str) -> float:
+    """Megabytes that a fit in a process of its own needs beyond what libraries and data take."""
+    out = subprocess.run(
+        [sys.executable, __file__, "memory", size.name, kind], capture_output=True, text=True, check=True
+    )
+    return float(out.stdout)
+
+
+def peak_resident() -> float:
+    """The largest resident size of this process so far, in megabytes (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def dgemm_share() -> float:
+    """Rate of the Gram step at width 861 against a square matrix product of the same work."""
+    rng = np.random.default_rng(0)
+    z, y = rng.standard_normal((12_700, 860)), rng.standard_normal((12_700, 300))
+    work = 2 * len(z) * z.shape[1] * (z.shape[1] / 2 + y.shape[1])  # a symmetric product needs half the work
+    side = round((work / 2) ** (1 / 3))
+    a, b = rng.standard_normal((2, side, side))
+    gram, dgemm = [], []
+    for _ in range(7):
+        began = time.perf_counter()
+        Ridge().summarise(z, y)
+        gram.append(work / (time.perf_counter() - began))
+        began = time.perf_counter()
+        a @ b
+        dgemm.append(2 * side**3 / (time.perf_counter() - began))
+    return float(max(gram) / max(dgemm))
+
+
+def main(sizes: list[Size]) -> None:
+    print(f"{'20 rounds of DAgger':42} {'Gram sums':>10} {'stored':>10} {'ratio':>8} {'target':>8}")
+    for size in sizes:
+        data = size.data()
+        runs: dict[str, list[list[float]]] = {"gram": [], "stored": []}
+        for _ in range(size.repeats):
+            for kind, kept in runs.items():
+                kept.append(fit(size, kind, data))
+        gram, stored = (min(map(sum, runs[kind])) for kind in runs)
+        print(f"{size.name:42} {gram:8.2f} s {stored:8.2f} s {stored / gram:7.1f}x {size.target:7.0f}x")
+        second, twentieth = (min(times[i] for times in runs["gram"]) for i in (2, 20))
+        print(f"{'  time of round 20 / round 2':42} {twentieth / second:41.2f} {'<= 1.20':>8}")
+        own, other = (peak_memory(size, kind) for kind in ("gram", "stored"))
+        print(f"{'  peak memory':42} {own:7.0f} MB {other:7.0f} MB {other / own:7.1f}x")
+    print(f"{'Gram step at width 860, share of dgemm':42} {100 * dgemm_share():39.0f} % {'>= 80 %':>8}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["memory"]:
+        chosen = next(size for size in SIZES if size.name == sys.argv[2])
+        prepared = chosen.data()
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        before = peak_resident()
+        fit(chosen, sys.argv[3], prepared)
+        print(peak_resident() - before)
+    else:
+        main(SIZES[:1] if sys.argv[1:] == ["small"] else SIZES)
