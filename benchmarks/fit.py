@@ -20,7 +20,7 @@ from psimlearn.datasets import random_system
 from psimlearn.features import Stack
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.regressors import Linear, RandomFourier, fourier_features
-from psimlearn.train import dagger
+from psimlearn.train import Recipe, dagger
 from psimlearn.trajectories import Trajectories
 
 ALPHA = 1e-5
@@ -131,6 +131,21 @@ def dgemm_share() -> float:
     return float(max(gram) / max(dgemm))
 
 
+def rank_times() -> tuple[float, float]:
+    """Seconds to fit with the full belief fed back, and with 30 directions of it."""
+    rng = np.random.default_rng(0)
+    system = random_system(rng, n_states=20, n_outputs=90)
+    data = system.simulate(39, 300, rng), system.simulate(5, 300, rng)
+    times: dict[int | None, list[float]] = {None: [], 30: []}
+    for _ in range(2):
+        for rank, kept in times.items():
+            recipe = Recipe(lags=5, prior="last", rank=rank)
+            began = time.perf_counter()
+            list(dagger(*data, Stack(5), Ridge(ALPHA), rng=rng, n_rounds=20, recipe=recipe))
+            kept.append(time.perf_counter() - began)
+    return min(times[None]), min(times[30])
+
+
 def main(sizes: list[Size]) -> None:
     print(f"{'20 rounds of DAgger':42} {'Gram sums':>10} {'stored':>10} {'ratio':>8} {'target':>8}")
     for size in sizes:
@@ -145,6 +160,10 @@ def main(sizes: list[Size]) -> None:
         print(f"{'  time of round 20 / round 2':42} {twentieth / second:41.2f} {'<= 1.20':>8}")
         own, other = (peak_memory(size, kind) for kind in ("gram", "stored"))
         print(f"{'  peak memory':42} {own:7.0f} MB {other:7.0f} MB {other / own:7.1f}x")
+    if len(sizes) > 1:
+        full, compressed = rank_times()
+        name = "39 x 300, n=90, k=5, 5 lags: rank 30"
+        print(f"{name:42} {compressed:8.2f} s {full:8.2f} s {full / compressed:7.1f}x {2.5:7.1f}x  (against full rank)")
     print(f"{'Gram step at width 860, share of dgemm':42} {100 * dgemm_share():39.0f} % {'>= 80 %':>8}")
 
 
