@@ -6,8 +6,9 @@ READY := $(VENV)/.ready
 
 .PHONY: test demo check bench clean
 
+# two workers share two cores best when each keeps its linear algebra to one thread
 test: $(READY)  ## run the tests, doctests and documentation included
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 demo: $(READY)  ## learn a filter from simulated recordings and compare it with the optimal one
 	$(BIN)/python -m psimlearn.demo

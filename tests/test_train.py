@@ -17,7 +17,8 @@ from psimlearn.datasets import hard_system, random_system
 from psimlearn.errors import DataError, DivergedError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.features import SecondMoment, Stack, StackSquares
-from psimlearn.learners import RandomFourierRidge, Ridge
+from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
+from psimlearn.regressors import Linear
 from psimlearn.train import Recipe, Round, best, dagger, forward
 from psimlearn.trajectories import Trajectories
 
@@ -126,6 +127,24 @@ def test_without_belief_it_is_direct_autoregression(rank: int | None, prior: Any
             np.testing.assert_allclose(
                 predicted[data.offsets[i] + t], expected.reshape(k, 3) * std + mean, rtol=0, atol=1e-10
             )
+
+
+def test_a_round_costs_the_same_whatever_came_before_it() -> None:
+    """7.11: every round summarises the same rows once and solves once, and what is kept does not grow."""
+    calls: list[tuple[str, int]] = []
+
+    class Counting(Ridge):
+        def summarise(self, z: np.ndarray, y: np.ndarray) -> GramSums:
+            calls.append(("summarise", len(z)))
+            return super().summarise(z, y)
+
+        def solve(self, stats: GramSums) -> Linear:
+            calls.append(("solve", sum(np.size(part) for part in stats)))
+            return super().solve(stats)
+
+    data = ragged([20, 25, 30], 2, RNG(0))
+    list(dagger(data, data, Stack(2), Counting(1e-3), rng=RNG(0), n_rounds=6))
+    assert calls == [("summarise", 69), ("solve", 1 + 6 + 4 + 36 + 24 + 1)] * 7
 
 
 def test_rounds_are_numbered_and_the_last_refit_is_a_candidate() -> None:

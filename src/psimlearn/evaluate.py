@@ -25,6 +25,8 @@ class Forecaster(Protocol):
 def mean_square(residuals: Float[np.ndarray, "rows *rest n"]) -> Float[np.ndarray, "*rest"]:
     """Squared residuals, averaged over the rows where they exist (not NaN), summed over channels."""
     seen = ~np.isnan(residuals)
+    if seen.all():
+        return np.asarray(np.mean(np.square(residuals), axis=0).sum(axis=-1))
     total = np.sum(np.square(residuals, where=seen, out=np.zeros_like(residuals)), axis=0)
     with np.errstate(invalid="ignore"):
         means: np.ndarray = total / seen.sum(axis=0)

@@ -64,6 +64,7 @@ class Feedback(NamedTuple):
         """Which rows lie on the box; a coordinate that never varied has no box to speak of."""
         if self.low is None or self.high is None:
             return np.zeros(len(fed), dtype=bool)
-        wide: np.ndarray = self.low < self.high
-        on_edge: np.ndarray = np.any(((fed <= self.low) | (fed >= self.high)) & wide, axis=1)
+        columns = np.ascontiguousarray(fed.T)  # numpy compares few long rows much faster than many short ones
+        low, high = self.low[:, None], self.high[:, None]
+        on_edge: np.ndarray = np.any(((columns <= low) | (columns >= high)) & (low < high), axis=0)
         return on_edge

@@ -34,8 +34,8 @@ def error_covariance(residuals: Float[np.ndarray, "rows n"]) -> Float[np.ndarray
     Shrunk towards its diagonal as if n further rows had shown uncorrelated errors, so that few rows do no harm.
     """
     seen = ~np.isnan(residuals)
-    e = np.where(seen, residuals, 0.0)
-    pairs = seen.astype(float).T @ seen
+    e = residuals if seen.all() else np.where(seen, residuals, 0.0)
+    pairs = np.full((e.shape[1], e.shape[1]), float(len(e))) if e is residuals else seen.astype(float).T @ seen
     moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
     n = len(moments)
     variances = np.maximum(np.diag(moments), 1e-12)

@@ -27,6 +27,8 @@ __all__ = [
     "whole_futures",
 ]
 
+CACHED_ROWS = 4096
+"""How many rows of a history are gathered at a time."""
 RowIndex = slice | Int[np.ndarray, " some"]
 """Scheduled rows: some of them in rising order, as a slice where they are adjacent."""
 
@@ -147,14 +149,16 @@ def example_blocks(plan: Schedule, window: int) -> list[slice]:
 
 def histories(x: Float[np.ndarray, "rows n"], plan: Schedule, length: int) -> Float[np.ndarray, "rows past"]:
     """(x_{t-1}, .., x_{t-length}) before every scheduled row; zero before the beginning."""
-    n, before = x.shape[1], plan.before()
-    past = np.empty((len(x), length * n))
-    now = x
-    for j in range(length):  # what came before what came before
-        now = now.take(before, axis=0)
-        now[plan.block(0)] = 0.0
-        past[:, j * n : (j + 1) * n] = now
-    return past
+    padded = np.concatenate([np.zeros((1, x.shape[1])), x])  # row 0 stands for all that came before the beginning
+    before = np.concatenate([[0], np.where(plan.reaches(-1), plan.before() + 1, 0)])
+    past = np.empty((len(x), length, x.shape[1]))
+    for start in range(0, len(x), CACHED_ROWS):  # a few rows at a time stay in cache
+        rows = slice(start, start + CACHED_ROWS)
+        place = np.arange(start + 1, min(rows.stop, len(x)) + 1)
+        for j in range(length):
+            place = before.take(place)
+            past[rows, j] = padded.take(place, axis=0)
+    return past.reshape(len(x), -1)
 
 
 def carried_forward(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Float[np.ndarray, "rows n"]:

@@ -62,7 +62,7 @@ def begin(
         initial=phi[layout.plan.block(0)].mean(axis=0),
         scaling=scaling,
         feedback=feedback,
-        centre={"mean": seen.mean(axis=0), "zero": np.zeros(d), "last": None}[recipe.prior],
+        centre={"mean": np.ones(len(seen)) @ seen / len(seen), "zero": np.zeros(d), "last": None}[recipe.prior],
         covariance=covariance,
         lags=recipe.lags,
         input_scaling=input_scaling,
