@@ -1,5 +1,6 @@
 """What psimlearn is for, on simulated recordings whose best possible filter is known: `python -m psimlearn.demo`."""
 
+import sys
 import time
 
 import numpy as np
@@ -24,9 +25,12 @@ def main(n_recordings: int = 200, length: int = 100) -> None:
     began, rounds = time.perf_counter(), []
     for round in dagger(train, validation, Stack(2), Ridge(1e-4), rng=rng):
         rounds.append(round)
-        print(f"\r  round {round.number:2d} of 20, error on held-out recordings {round.error:.4f}", end="", flush=True)
+        if sys.stdout.isatty():
+            print(f"\r  round {round.number:2d} of 20, held-out error {round.error:.4f}", end="", flush=True)
     learnt = best(rounds)
-    print(f"\n  done in {time.perf_counter() - began:.2f} s; round {learnt.number} is the best.\n")
+    print(
+        f"\r  done in {time.perf_counter() - began:.2f} s; round {learnt.number} of 20 has the lowest held-out error.\n"
+    )
     methods: dict[str, Forecaster] = {
         "training mean": TrainingMean.fit(train),
         "last observation": LastObservation.fit(train),
