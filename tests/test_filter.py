@@ -124,8 +124,8 @@ def test_causality(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_forecasts_within_and_beyond_the_window(case: str) -> None:
-    """Row by row: blocks of the belief, then block 1 fed back as if observed and the last block read."""
+def test_forecasts_row_by_row(case: str) -> None:
+    """Blocks of the belief, then the last block after feeding block 1 back; with known inputs always block 1."""
     filter, data = learnt(case)
     horizon, window = 6, filter.features.window
     predicted = filter.forecast(data, horizon)
@@ -134,14 +134,17 @@ def test_forecasts_within_and_beyond_the_window(case: str) -> None:
         u = trajectory.inputs
         state = filter.start(1)
         for t in range(len(trajectory)):
-            expected = list(filter.scaling.undo(filter.features.observations(state.belief)[0]))
-            ahead = state
-            for h in range(horizon - window):
+            blocks, ahead = [filter.features.observations(state.belief)[0]], state
+            for h in range(horizon - 1):
                 now, following = (None if u is None else u[[min(t + h + j, len(u) - 1)]] for j in (0, 1))
                 guess = filter.scaling.undo(filter.features.observations(ahead.belief)[:, 0])
                 ahead = filter.step(ahead, guess, now, following)
-                expected.append(filter.scaling.undo(filter.features.observations(ahead.belief)[0, -1]))
-            np.testing.assert_allclose(predicted[start + t], expected, rtol=0, atol=1e-9)
+                blocks.append(filter.features.observations(ahead.belief)[0])
+            if u is None:
+                expected = [*blocks[0], *(block[-1] for block in blocks[1 : horizon - window + 1])]
+            else:
+                expected = [block[0] for block in blocks]
+            np.testing.assert_allclose(predicted[start + t], filter.scaling.undo(np.array(expected)), rtol=0, atol=1e-9)
             now, following = (None if u is None else u[[min(t + j, len(u) - 1)]] for j in (0, 1))
             state = filter.step(state, trajectory.values[[t]], now, following)
 
@@ -240,6 +243,8 @@ def test_inputs_are_required_where_they_were_learnt_with() -> None:
         filter.step(filter.start(1), np.zeros((1, 2)))
     with pytest.raises(DataError, match="learnt with inputs"):
         filter.ahead(filter.start(1), 5)
+    with pytest.raises(DataError, match="future_inputs: required 5 rows ahead, received 4"):
+        filter.ahead(filter.start(1), 5, np.zeros((1, 4, 2)))
 
 
 def test_other_channels_are_refused() -> None:

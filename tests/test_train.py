@@ -388,3 +388,23 @@ def test_known_inputs_are_used(feedthrough: bool) -> None:
     assert error(replace(train, inputs=None), replace(test, inputs=None), Recipe()) > 10 * right
     if feedthrough:
         assert error(train, test, Recipe()) > 10 * right
+
+
+def test_forecasts_use_the_inputs_that_are_known_to_come() -> None:
+    """s_{t+1} = .8 s_t + u_t + noise: four steps ahead the inputs are most of what happens."""
+    rng = RNG(0)
+    u, s, x = rng.standard_normal((300, 40, 1)), np.zeros((300, 1)), np.empty((300, 40, 1))
+    for t in range(40):
+        x[:, t] = s + 0.1 * rng.standard_normal((300, 1))
+        s = 0.8 * s + u[:, t] + 0.1 * rng.standard_normal((300, 1))
+    data = Trajectories.of(x, u)
+    train, test = data[:200], data[200:]
+    filter = best(dagger(train, train, Stack(2), Ridge(1e-6), rng=rng, n_rounds=10)).filter
+    P = 0.01
+    for _ in range(100):
+        P = 0.64 * P - 0.64 * P**2 / (P + 0.01) + 0.01
+    floor = []
+    for _ in range(4):
+        floor.append(P + 0.01)
+        P = 0.64 * P + 0.01
+    np.testing.assert_allclose(errors_by_horizon(filter, test, 4, skip=5), floor, rtol=0.06)

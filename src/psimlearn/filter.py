@@ -8,6 +8,7 @@ All arithmetic happens in standardised units. With c the belief weight, B a regr
 The belief m has full width and all predictions are read from it; only what is fed back is compressed and boxed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -115,21 +116,36 @@ class Filter:
     def ahead(
         self, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
     ) -> Float[np.ndarray, "b steps n"]:
-        """Predict the next observations of every stream: from the belief, and beyond it by feeding block 1 back.
+        """Predict the next observations of every stream.
+
+        They are read from the belief, and beyond its window from the last block of the belief advanced by its own
+        predictions. A belief averages over inputs that are yet to come; where these are given, it is advanced by its
+        own predictions and the given inputs from the first step on, and every prediction is read from block 1.
 
         Args:
             state: of b streams.
             steps: how many rows ahead; the first is the row that `step` would take next.
-            future_inputs: inputs at those rows. Required beyond the window if the filter was learnt with inputs.
+            future_inputs: known inputs at those rows. Required beyond the window of a filter learnt with inputs.
         """
-        window = self.features.window
-        inside = self.features.observations(state.belief)[:, :steps]
-        beyond = []
-        for h in range(steps - window):
-            u, next_u = self._future(future_inputs, h, steps)
+        if future_inputs is None:
+            inside = self.features.observations(state.belief)[:, :steps]
+            beyond = [
+                self.features.observations(m)[:, -1] for m in self._advanced(state, steps - inside.shape[1], None)
+            ]
+            return self.scaling.undo(np.concatenate([inside, *(x[:, None] for x in beyond)], axis=1))
+        if future_inputs.shape[1] < steps:
+            raise DataError(f"future_inputs: required {steps} rows ahead, received {future_inputs.shape[1]}.")
+        after = [self.expected(m) for m in self._advanced(state, steps - 1, future_inputs)]
+        return self.scaling.undo(np.stack([self.expected(state.belief), *after], axis=1))
+
+    def _advanced(
+        self, state: State, steps: int, inputs: Float[np.ndarray, "b steps p"] | None
+    ) -> Iterator[Float[np.ndarray, "b d"]]:
+        """The beliefs after one, two, .. steps in which whatever was expected came."""
+        for h in range(steps):
+            u, next_u = (None, None) if inputs is None else inputs[:, h : h + 2].swapaxes(0, 1)
             state = self.step(state, self.scaling.undo(self.expected(state.belief)), u, next_u)
-            beyond.append(self.features.observations(state.belief)[:, -1:])
-        return self.scaling.undo(np.concatenate([inside, *beyond], axis=1))
+            yield state.belief
 
     # -- whole recordings ------------------------------------------------------------------------------------------
 
@@ -170,8 +186,8 @@ class Filter:
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """What was predicted before each row for that row and those after it.
 
-        Entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}; it may lie beyond the end of the recording. Inputs
-        beyond the end are held at their last value.
+        Entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}, and from the inputs up to then where there are any; it
+        may lie beyond the end of the recording, where inputs are held at their last value.
         """
         rollout = self.roll(self.table(trajectories))
         plan, places = rollout.layout.plan, rollout.layout.places
@@ -245,9 +261,3 @@ class Filter:
         if u is None:
             raise DataError("this filter was learnt with inputs: give the inputs of every row, and future_inputs.")
         return controls(self.input_scaling, u, u if next_u is None else next_u, self.feedthrough)
-
-    def _future(
-        self, inputs: Float[np.ndarray, "b steps p"] | None, h: int, steps: int
-    ) -> tuple[Float[np.ndarray, "b p"] | None, Float[np.ndarray, "b p"] | None]:
-        """The inputs at row h of the future and at the row after it."""
-        return (None, None) if inputs is None else (inputs[:, h], inputs[:, min(h + 1, steps - 1)])
