@@ -39,7 +39,7 @@ class Stored:
             return self
         return replace(self, directions=RandomFourierRidge(self.n_features).prepare(z, rng).directions)
 
-    def summarise(self, z: np.ndarray, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    def summarise(self, z: np.ndarray, y: np.ndarray, same: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
         if self.directions is None:
             return [(z.copy(), y.copy())]
         mapped = fourier_features(z, self.directions, True)

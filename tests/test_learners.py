@@ -75,6 +75,18 @@ def test_chunks_change_nothing() -> None:
     np.testing.assert_allclose([once.n, *once.z, *once.y], [merged.n, *merged.z, *merged.y], rtol=1e-12, atol=1e-9)
 
 
+def test_sums_go_on_from_those_of_the_same_rows_with_other_beliefs() -> None:
+    z, y = examples()
+    other = z.copy()
+    other[:, :4] = np.random.default_rng(3).standard_normal((len(z), 4))
+    learner = Ridge(1e-3)
+    for r in (4, 6):
+        known, whole = learner.summarise(other, y), learner.summarise(z, y)
+        short = learner.summarise(z, y, (r, known))
+        for a, b in zip(short, whole, strict=True):
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=0, atol=1e-10)
+
+
 def test_sums_give_the_training_loss_of_any_linear_map() -> None:
     z, y = examples()
     sums = Ridge(intercept=False).summarise(z, y)

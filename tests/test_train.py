@@ -134,9 +134,9 @@ def test_a_round_costs_the_same_whatever_came_before_it() -> None:
     calls: list[tuple[str, int]] = []
 
     class Counting(Ridge):
-        def summarise(self, z: np.ndarray, y: np.ndarray) -> GramSums:
+        def summarise(self, z: np.ndarray, y: np.ndarray, same: tuple[int, GramSums] | None = None) -> GramSums:
             calls.append(("summarise", len(z)))
-            return super().summarise(z, y)
+            return super().summarise(z, y, same)
 
         def solve(self, stats: GramSums) -> Linear:
             calls.append(("solve", sum(np.size(part) for part in stats)))

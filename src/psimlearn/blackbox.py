@@ -69,7 +69,9 @@ class SklearnLearner:
         """Freeze the seed of the sample."""
         return self if self.seed is not None else replace(self, seed=int(rng.integers(2**31)))
 
-    def summarise(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"]) -> Stacked:
+    def summarise(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stacked] | None = None
+    ) -> Stacked:
         """The examples, thinned to `max_rows`."""
         if self.max_rows is None:
             return Stacked(z.copy(), y.copy(), np.zeros(len(z)))

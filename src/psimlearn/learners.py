@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
 from psimlearn.errors import DivergedError
@@ -30,8 +29,14 @@ class Learner(Protocol[Stats]):
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Learner[Stats]":
         """Freeze whatever must stay the same for all examples: bandwidth, random directions."""
 
-    def summarise(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"]) -> Stats:
-        """All that `solve` needs to know of these examples."""
+    def summarise(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stats] | None = None
+    ) -> Stats:
+        """All that `solve` needs to know of these examples.
+
+        With `same` = (r, stats), stats are known to summarise the same examples but for the first r columns of z: the
+        beliefs of another rollout. A learner may use that to save work, or ignore it.
+        """
 
     def merge(self, a: Stats, b: Stats) -> Stats:
         """The summary of both sets of examples: associative, commutative."""
@@ -67,10 +72,21 @@ class Ridge:
         """Nothing to freeze."""
         return self
 
-    def summarise(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"]) -> GramSums:
-        """The Gram sums of these examples."""
+    def summarise(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, GramSums] | None = None
+    ) -> GramSums:
+        """The Gram sums of these examples; with `same`, only the blocks that its first columns touch are computed."""
         one = np.ones(len(z))  # numpy sums the columns of a tall array faster as a product
-        return GramSums(float(len(z)), one @ z, one @ y, z.T @ z, z.T @ y, float(np.vdot(y, y)))
+        if same is None:
+            return GramSums(float(len(z)), one @ z, one @ y, z.T @ z, z.T @ y, float(np.vdot(y, y)))
+        r, known = same
+        fed, rest = z[:, :r], z[:, r:]
+        beside = fed.T @ rest
+        return known._replace(
+            z=np.concatenate([one @ fed, known.z[r:]]),
+            zz=np.block([[fed.T @ fed, beside], [beside.T, known.zz[r:, r:]]]),
+            zy=np.concatenate([fed.T @ y, known.zy[r:]]),
+        )
 
     def merge(self, a: GramSums, b: GramSums) -> GramSums:
         """Sum by sum."""
@@ -112,8 +128,10 @@ class RandomFourierRidge:
         bandwidth = self.bandwidth_factor * _median_distance(z, rng)
         return replace(self, directions=rng.standard_normal((z.shape[1], self.n_features // 2)) / bandwidth)
 
-    def summarise(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"]) -> GramSums:
-        """The Gram sums of the mapped examples, a chunk of rows at a time."""
+    def summarise(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, GramSums] | None = None
+    ) -> GramSums:
+        """The Gram sums of the mapped examples, a chunk of rows at a time; every feature depends on every column."""
         total = self._ridge.summarise(self._features(z[:CHUNK]), y[:CHUNK])
         for i in range(CHUNK, len(z), CHUNK):
             total = self.merge(total, self._ridge.summarise(self._features(z[i : i + CHUNK]), y[i : i + CHUNK]))
@@ -194,9 +212,11 @@ def _solve_regularised(
             "are scaled beyond 1e150. Use the box, a larger ridge or standardised data."
         )
     try:
-        # factored by numpy, whose BLAS has just made the sums: a second BLAS would fight its threads for the cores
-        factor = np.linalg.cholesky(gram + alpha * np.eye(len(gram)))
-        weights = scipy.linalg.cho_solve((factor, True), cross, check_finite=False)
+        # Cholesky decides whether the sums are positive definite. The solve is numpy's too, although scipy could use
+        # the factor: scipy brings a BLAS of its own, whose threads would fight those that have just made the sums
+        regularised = gram + alpha * np.eye(len(gram))
+        np.linalg.cholesky(regularised)
+        weights = np.linalg.solve(regularised, cross)
     except np.linalg.LinAlgError:
         weights = np.full_like(cross, np.nan)
     return weights if np.isfinite(weights).all() else _solve_by_eigenvectors(gram, cross, alpha)

@@ -45,8 +45,8 @@ def dagger(
     for number in range(n_rounds):
         round = scored(number, current, held_out, dropped)
         yield round
-        z, y, dropped = examples(round.filter, lessons)
-        new = learner.summarise(z, y)
+        z, y, same, dropped = examples(round.filter, lessons)
+        new = learner.summarise(z, y, same)
         stats = new if stats is None else learner.merge(stats, new)
         current = replace(round.filter, regressors=(learner.solve(stats),))
     yield scored(n_rounds, current, held_out, dropped)  # the last refit is a candidate too

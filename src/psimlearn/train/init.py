@@ -69,13 +69,14 @@ def begin(
         feedthrough=recipe.feedthrough,
     )
     y = phi[target_rows] - filter.prior(x[rows])
-    lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard))
+    lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
     z = filter.inputs(m, x, layout, rows)
     learner = learner.prepare(z, rng)
     if init == "zero":
         return filter, learner, None, lessons
     stats = learner.summarise(z, y)
     filter = replace(filter, regressors=(learner.solve(stats),))
+    lessons = lessons._replace(same=(len(feedback.mean), stats))
     return filter, learner, stats if recipe.keep_start else None, lessons
 
 

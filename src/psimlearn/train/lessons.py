@@ -1,6 +1,6 @@
 """Lessons: training rows laid out once, and the examples that a rollout over them yields."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -26,6 +26,8 @@ class Lessons(NamedTuple):
     low: Float[np.ndarray, " r"]
     high: Float[np.ndarray, " r"]
     """The guard: beliefs that feed back more than this are not learnt from."""
+    same: tuple[int, Any] | None
+    """A summary of these rows with other beliefs in the first columns, from which a learner may go on."""
 
 
 class Examples(NamedTuple):
@@ -33,6 +35,8 @@ class Examples(NamedTuple):
 
     z: Float[np.ndarray, "examples p"]
     y: Float[np.ndarray, "examples d"]
+    same: tuple[int, Any] | None
+    """What `Learner.summarise` may use: `Lessons.same`, unless rows or targets have changed."""
     dropped: int
     """Rows left out because their belief was non-finite or beyond the guard."""
 
@@ -45,11 +49,14 @@ def examples(filter: Filter, lessons: Lessons) -> Examples:
     rollout = filter.roll(lessons.table)
     z = rollout.z[lessons.rows]
     y = _targets(filter, rollout, lessons) if lessons.table.layout.gappy else lessons.y
+    same = None if lessons.table.layout.gappy else lessons.same
     if filter.feedback.within(lessons.low, lessons.high):
-        return Examples(z, y, 0)
+        return Examples(z, y, same, 0)
     fed = z[:, : len(lessons.low)]
     kept = ((fed >= lessons.low) & (fed <= lessons.high)).all(axis=1)  # NaN is neither
-    return Examples(z[kept], y[kept], len(z) - int(kept.sum()))
+    if kept.all():
+        return Examples(z, y, same, 0)
+    return Examples(z[kept], y[kept], None, len(z) - int(kept.sum()))
 
 
 def _targets(filter: Filter, rollout: Rollout, lessons: Lessons) -> Float[np.ndarray, "examples d"]:
