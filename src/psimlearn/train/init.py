@@ -55,7 +55,7 @@ def begin(
     directions = _directions(m, recipe.rank)
     spread = _spread(seen if directions is None else seen @ directions)
     feedback = _feedback(m if directions is None else m @ directions, spread, directions, recipe)
-    d, width = phi.shape[1], len(feedback.mean) + layout.observed.shape[1]
+    d, width = phi.shape[1], len(feedback.mean) + recipe.lags * x.shape[1] + layout.u.shape[1]
     filter = Filter(
         features=features,
         regressors=(Linear(np.zeros((width, d)), np.zeros(d)),),
