@@ -287,25 +287,16 @@ def test_hard_systems_do_not_diverge_by_default(m: int, seed: int) -> None:
     assert distance(best(rounds).filter, system, test) <= (0.03 if m == 30 else 0.003)
 
 
-def test_the_literal_zero_start_reports_that_it_diverged() -> None:
+@pytest.mark.parametrize(("seed", "m"), [(0, 30), (0, 300), (1, 300), (5, 30)])
+def test_the_literal_zero_start_reports_that_it_diverged(seed: int, m: int) -> None:
     """7.14: as a value in its rounds, not as a crash."""
-    diverged = 0
-    for seed, m in ((0, 30), (1, 300), (2, 300)):
-        rng = RNG(seed)
-        system = hard_system(rng)
-        train, validation, _ = (system.simulate(k, 32, rng) for k in (m, 20, 500))
-        if m == 300:  # the draws of the smaller experiment come first
-            rng = RNG(seed)
-            system = hard_system(rng)
-            for k in (30, 20, 500):
-                system.simulate(k, 32, rng)
-            train, validation = system.simulate(m, 32, rng), system.simulate(20, 32, rng)
-        rounds = list(
-            dagger(train, validation, Stack(2), PUBLISHED, rng=rng, init="zero", recipe=Recipe.as_published())
-        )
-        assert len(rounds) == 21
-        diverged += sum(np.isinf(round.error) for round in rounds)
-    assert diverged >= 1
+    rng = RNG(seed)
+    system = hard_system(rng)
+    train, validation = system.simulate(m, 32, rng), system.simulate(20, 32, rng)
+    recipe = Recipe.as_published()
+    rounds = list(dagger(train, validation, Stack(2), PUBLISHED, rng=rng, init="zero", recipe=recipe))
+    assert len(rounds) == 21
+    assert any(np.isinf(round.error) for round in rounds)
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def test_schedule_by_hand() -> None:
     assert PLAN.time.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 4]
     assert PLAN.stream.tolist() == [0, 1, 2, 0, 1, 0, 1, 0, 0]
     assert PLAN.length.tolist() == [5, 3, 1, 5, 3, 5, 3, 5, 5]
-    assert [X[PLAN.block(t), 0].tolist() for t in range(PLAN.n_times)] == [[20, 10, 30], [21, 11], [22, 12], [23], [24]]
+    assert [X[PLAN.block(t), 0].tolist() for t in range(5)] == [[20, 10, 30], [21, 11], [22, 12], [23], [24]]
 
 
 def test_packed_undoes_the_schedule() -> None:
@@ -123,6 +123,7 @@ def test_schedule_of_random_lengths(seed: int) -> None:
     lengths = rng.integers(1, 9, size=12)
     plan = schedule(np.concatenate([[0], np.cumsum(lengths)]))
     assert sorted(plan.order.tolist()) == list(range(lengths.sum()))
-    for t in range(plan.n_times):  # at every time, exactly those long enough, longest first
-        assert plan.block(t).stop - plan.block(t).start == (lengths > t).sum()
-        assert np.all(np.diff(plan.length[plan.block(t)]) <= 0)
+    assert plan.blocks() == [plan.block(t) for t in range(lengths.max())]
+    for t, block in enumerate(plan.blocks()):  # at every time, exactly those long enough, longest first
+        assert block.stop - block.start == (lengths > t).sum()
+        assert np.all(np.diff(plan.length[block]) <= 0)

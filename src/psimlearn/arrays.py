@@ -24,10 +24,7 @@ def stacked(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.
         raise DataError(
             f"{what}: required at least one trajectory, received none. Check that the recordings were loaded."
         )
-    if ids is not None and len(ids) != len(parts):
-        raise DataError(
-            f"ids must name every trajectory: required {len(parts)}, received {len(ids)}. Give one id per trajectory."
-        )
+    _check_ids(ids, len(parts))
     arrays = [_numeric(part, f"{what}, {called(i, ids)}") for i, part in enumerate(parts)]
     for i, array in enumerate(arrays):
         if array.shape[1] != arrays[0].shape[1]:
@@ -107,14 +104,17 @@ def check_offsets(offsets: np.ndarray, n_rows: int, ids: Sequence[Any] | None) -
     """Refuse offsets that do not cut the rows into trajectories of at least one row."""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
         raise DataError(f"offsets must run from 0 to the number of rows, {n_rows}; received {offsets.tolist()}.")
-    if ids is not None and len(ids) != len(offsets) - 1:
-        raise DataError(
-            f"ids must name every trajectory: required {len(offsets) - 1}, received {len(ids)}. "
-            "Give one id per trajectory."
-        )
+    _check_ids(ids, len(offsets) - 1)
     if np.any(np.diff(offsets) < 1):
         i = int(np.argmax(np.diff(offsets) < 1))
         raise DataError(f"{called(i, ids)}: required at least 1 row, received none. Leave empty trajectories out.")
+
+
+def _check_ids(ids: Sequence[Any] | None, n: int) -> None:
+    if ids is not None and len(ids) != n:
+        raise DataError(
+            f"ids must name every trajectory: required {n}, received {len(ids)}. Give one id per trajectory."
+        )
 
 
 def check_same_lengths(offsets: np.ndarray, others: np.ndarray, ids: Sequence[Any] | None) -> None:

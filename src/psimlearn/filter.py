@@ -175,6 +175,10 @@ class Filter:
                 return self.output(z, x, 0)
             return np.concatenate([self.output(z[b], x[b], t) for t, b in enumerate(plan.blocks())])
 
+    def held(self, rollout: Rollout) -> Float[np.ndarray, "rows d"]:
+        """m_t, the belief held before each scheduled row."""
+        return beliefs_before(self.beliefs(rollout), self.initial, rollout.layout.plan)
+
     def run(self, trajectories: Trajectories) -> tuple[Float[np.ndarray, "rows d"], State]:
         """The belief before every row, in the order of the recordings, and the state after each trajectory."""
         rollout = self.roll(self.table(trajectories))
@@ -191,12 +195,11 @@ class Filter:
         """
         rollout = self.roll(self.table(trajectories))
         plan, places = rollout.layout.plan, rollout.layout.places
-        beliefs = beliefs_before(self.beliefs(rollout), self.initial, plan)
         recent = rollout.x[places[plan.before()]]
         inputs = None
         if trajectories.inputs is not None:
             inputs = trajectories.inputs[plan.order][coming_places(plan, horizon)]
-        return plan.packed(self.ahead(State(beliefs, recent, plan.time), horizon, inputs))
+        return plan.packed(self.ahead(State(self.held(rollout), recent, plan.time), horizon, inputs))
 
     # -- the parts of a step ---------------------------------------------------------------------------------------
 

@@ -134,7 +134,7 @@ def _cos_sin(
     place &= N_POINTS - 1
     table_cos, table_sin = COS.take(place), SIN.take(place)
     square = np.multiply(arc, arc, out=nearest)
-    less = square * (1 / 24)  # 1 - cos(arc), negative: square^2 / 24 - square / 2
+    less = square * (1 / 24)  # cos(arc) - 1 = square^2 / 24 - square / 2
     less -= 0.5
     less *= square
     square *= -1 / 6

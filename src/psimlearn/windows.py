@@ -51,11 +51,6 @@ class Schedule(NamedTuple):
     length: Int[np.ndarray, " rows"]
     """The length of each scheduled row's trajectory."""
 
-    @property
-    def n_times(self) -> int:
-        """The length of the longest trajectory."""
-        return len(self.starts) - 1
-
     def block(self, t: int) -> slice:
         """The scheduled rows of time t."""
         return slice(int(self.starts[t]), int(self.starts[t + 1]))

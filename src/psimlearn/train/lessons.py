@@ -8,7 +8,7 @@ from jaxtyping import Float
 from psimlearn.features import Features, Stack
 from psimlearn.filter import Filter, Rollout, Table
 from psimlearn.layout import Layout
-from psimlearn.windows import RowIndex, beliefs_before, futures
+from psimlearn.windows import RowIndex, futures
 
 __all__ = ["Examples", "Lessons", "examples", "filled_features"]
 
@@ -48,8 +48,7 @@ def examples(filter: Filter, lessons: Lessons) -> Examples:
     """
     rollout = filter.roll(lessons.table)
     z = rollout.z[lessons.rows]
-    y = _targets(filter, rollout, lessons) if lessons.table.layout.gappy else lessons.y
-    same = None if lessons.table.layout.gappy else lessons.same
+    y, same = (_targets(filter, rollout, lessons), None) if rollout.layout.gappy else (lessons.y, lessons.same)
     if filter.feedback.within(lessons.low, lessons.high):
         return Examples(z, y, same, 0)
     fed = z[:, : len(lessons.low)]
@@ -61,8 +60,7 @@ def examples(filter: Filter, lessons: Lessons) -> Examples:
 
 def _targets(filter: Filter, rollout: Rollout, lessons: Lessons) -> Float[np.ndarray, "examples d"]:
     """phi(f_{t+1}) less the prior, with missing observations filled in by the filter itself."""
-    before = beliefs_before(filter.beliefs(rollout), filter.initial, rollout.layout.plan)
-    phi = filled_features(filter.features, rollout.layout, rollout.x, before)
+    phi = filled_features(filter.features, rollout.layout, rollout.x, filter.held(rollout))
     y: np.ndarray = phi[lessons.target_rows] - filter.prior(rollout.x[lessons.rows])
     return y
 

@@ -10,7 +10,6 @@ from psimlearn.errors import DataError, DivergedError
 from psimlearn.evaluate import mean_square
 from psimlearn.filter import Filter, Table
 from psimlearn.gaps import error_covariance
-from psimlearn.windows import beliefs_before
 
 __all__ = ["Round", "best", "scored"]
 
@@ -33,11 +32,11 @@ class Round(NamedTuple):
 
 def scored(number: int, filter: Filter, validation: Table, dropped: int = 0) -> Round:
     """Roll a filter over the validation trajectories; its own errors there tell it how channels err together."""
-    if np.isnan(validation.layout.x).all():
+    if validation.layout.gappy and np.isnan(validation.layout.x).all():
         raise DataError("validation: required at least one observed value, received none. Use other trajectories.")
     rollout = filter.roll(validation)
-    plan, x = rollout.layout.plan, rollout.layout.x
-    residuals = x - filter.expected(beliefs_before(filter.beliefs(rollout), filter.initial, plan))
+    x = rollout.layout.x
+    residuals = x - filter.expected(filter.held(rollout))
     clipped = float(filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).mean())
     limit = BLOWN_UP * np.nanmax(np.abs(x), initial=1e-300)
     if not np.all(np.abs(residuals[~np.isnan(x)]) <= limit):
