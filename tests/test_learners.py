@@ -1,5 +1,6 @@
 """Gram sums against scikit-learn on stacked examples; random features against the kernel they approximate."""
 
+from collections.abc import Callable
 from itertools import combinations, permutations
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles import stacked_ridge
 from psimlearn.blackbox import SklearnLearner
-from psimlearn.errors import DivergedError
+from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.learners import CHUNK, RandomFourierRidge, Ridge
 from psimlearn.regressors import Linear, fourier_features
 
@@ -118,6 +119,22 @@ def test_sums_that_are_not_finite_are_refused() -> None:
     z[3, 2] = np.inf
     with np.errstate(invalid="ignore"), pytest.raises(DivergedError, match="required finite sums"):
         Ridge().solve(Ridge().summarise(z, y))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Ridge(-0.5), "alpha: required a finite number of at least 0, received -0.5"),
+        (lambda: Ridge(float("nan")), "alpha: required a finite number of at least 0, received nan"),
+        (lambda: RandomFourierRidge(10, -1.0), "alpha: required a finite number of at least 0, received -1.0"),
+        (lambda: RandomFourierRidge(1), "n_features: required an even number of at least 2, received 1"),
+        (lambda: RandomFourierRidge(7), "n_features: required an even number of at least 2, received 7"),
+        (lambda: RandomFourierRidge(8, bandwidth_factor=0.0), "bandwidth_factor: required a number above 0"),
+    ],
+)
+def test_settings_that_have_no_meaning_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        make()
 
 
 def test_no_examples_say_nothing() -> None:

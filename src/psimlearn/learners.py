@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.errors import DivergedError
+from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.regressors import Linear, RandomFourier, Regressor, fourier_features
 
 __all__ = ["GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
@@ -68,6 +68,11 @@ class Ridge:
     alpha: float = 1e-6
     intercept: bool = True
 
+    def __post_init__(self) -> None:
+        """A negative penalty would be solved for, and be wrong."""
+        if not 0 <= self.alpha < np.inf:
+            raise SettingsError(f"alpha: required a finite number of at least 0, received {self.alpha}.")
+
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Ridge":
         """Nothing to freeze."""
         return self
@@ -120,6 +125,14 @@ class RandomFourierRidge:
     intercept: bool = True
     directions: Float[np.ndarray, "p half"] | None = None
     """Frozen by `prepare`."""
+
+    def __post_init__(self) -> None:
+        """Cosines and sines come in pairs; the penalty is checked as `Ridge` checks it."""
+        if self.n_features < 2 or self.n_features % 2:
+            raise SettingsError(f"n_features: required an even number of at least 2, received {self.n_features}.")
+        if not self.bandwidth_factor > 0:
+            raise SettingsError(f"bandwidth_factor: required a number above 0, received {self.bandwidth_factor}.")
+        Ridge(self.alpha)
 
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "RandomFourierRidge":
         """Freeze the bandwidth and the random directions; what is frozen already stays."""
