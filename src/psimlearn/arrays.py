@@ -117,13 +117,13 @@ def _check_ids(ids: Sequence[Any] | None, n: int) -> None:
         )
 
 
-def check_same_lengths(offsets: np.ndarray, others: np.ndarray, ids: Sequence[Any] | None) -> None:
-    """Refuse inputs whose trajectories have other lengths than the observations."""
+def check_same_lengths(offsets: np.ndarray, others: np.ndarray, what: str, ids: Sequence[Any] | None) -> None:
+    """Refuse inputs or hints whose trajectories have other lengths than the observations."""
     if np.any(offsets != others):
         i = int(np.argmax(np.diff(offsets) != np.diff(others)))
         raise DataError(
-            f"inputs, {called(i, ids)}: required {np.diff(offsets)[i]} rows as in the observations, "
-            f"received {np.diff(others)[i]}. Cut or extend the inputs to match."
+            f"{what}, {called(i, ids)}: required {np.diff(offsets)[i]} rows as in the observations, "
+            f"received {np.diff(others)[i]}. Cut or extend the {what} to match."
         )
 
 

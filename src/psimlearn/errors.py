@@ -1,6 +1,6 @@
 """What can go wrong, by name. Every message says what was required, what was received and what to do."""
 
-__all__ = ["DataError", "DivergedError", "PsimlearnError", "SettingsError"]
+__all__ = ["DataError", "DivergedError", "ModelFileError", "PsimlearnError", "SettingsError"]
 
 
 class PsimlearnError(Exception):
@@ -17,3 +17,7 @@ class SettingsError(PsimlearnError, ValueError):
 
 class DivergedError(PsimlearnError, ArithmeticError):
     """Nothing finite is left to learn from or to return."""
+
+
+class ModelFileError(PsimlearnError, ValueError):
+    """A model file that cannot be trusted, read or written."""

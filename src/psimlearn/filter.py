@@ -8,21 +8,22 @@ All arithmetic happens in standardised units. With c the belief weight, B a regr
 The belief m has full width and all predictions are read from it; only what is fed back is compressed and boxed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from psimlearn.errors import DataError
-from psimlearn.features import Features, Persistent
+from psimlearn.errors import DataError, SettingsError
+from psimlearn.features import Features, Persistent, Variances
 from psimlearn.feedback import Feedback
 from psimlearn.gaps import conditional_fill
 from psimlearn.layout import Layout, Scaling, controls, lay_out
-from psimlearn.regressors import Regressor, block_by_block
+from psimlearn.regressors import Linear, Regressor, block_by_block
 from psimlearn.trajectories import Trajectories
-from psimlearn.windows import RowIndex, beliefs_before, coming_places
+from psimlearn.uncertainty import Calibration, log_likelihood
+from psimlearn.windows import RowIndex, beliefs_before, coming_places, unseen_before
 
 __all__ = ["Filter", "Rollout", "State", "Table"]
 
@@ -75,6 +76,12 @@ class Filter:
     input_scaling: Scaling | None = None
     feedthrough: bool = False
     """Whether u_{t+1} acts on x_{t+1} at once, so that the next belief needs it."""
+    calibration: Calibration | None = None
+    """How far predictions were off by horizon, on recordings not fitted to."""
+    hinting: Linear | None = None
+    """From [m_t; x_t; ..; x_{t-lags+1}; u_t (; u_{t+1})] to the hints at t: a read-out, no part of the belief."""
+    names: tuple[str, ...] | None = None
+    """Of the channels."""
 
     # -- one observation at a time ---------------------------------------------------------------------------------
 
@@ -127,16 +134,50 @@ class Filter:
             steps: how many rows ahead; the first is the row that `step` would take next.
             future_inputs: known inputs at those rows. Required beyond the window of a filter learnt with inputs.
         """
+        return self.scaling.undo(self._read(self.features.observations, state, steps, future_inputs))
+
+    def deviation(
+        self,
+        state: State,
+        steps: int,
+        future_inputs: Float[np.ndarray, "b steps p"] | None = None,
+        unseen: Int[np.ndarray, " b"] | int = 0,
+    ) -> Float[np.ndarray, "b steps n"]:
+        """The standard deviations of what `ahead` predicts, NaN beyond the horizons that calibration reached.
+
+        Args:
+            state: of b streams.
+            steps: how many rows ahead.
+            future_inputs: as for `ahead`.
+            unseen: how many of the last rows of each stream had nothing observed: predictions are that much older.
+        """
+        if self.calibration is None:
+            raise SettingsError(
+                "standard deviations need a calibrated filter, as PSIM.fit makes it; received one without calibration."
+            )
+        own = None
+        if isinstance(self.features, Variances):
+            own = self._read(self.features.variance, state, steps, future_inputs)
+        horizon = np.arange(1, steps + 1) + np.broadcast_to(unseen, len(state.clock))[:, None]
+        deviation: np.ndarray = np.sqrt(self.calibration.variance(horizon, own)) * self.scaling.scale
+        return deviation
+
+    def _read(
+        self,
+        blocks: Callable[[Float[np.ndarray, "b d"]], Float[np.ndarray, "b window n"]],
+        state: State,
+        steps: int,
+        future_inputs: Float[np.ndarray, "b steps p"] | None,
+    ) -> Float[np.ndarray, "b steps n"]:
+        """What beliefs say of the next rows, by a function that takes a belief to its blocks."""
         if future_inputs is None:
-            inside = self.features.observations(state.belief)[:, :steps]
-            beyond = [
-                self.features.observations(m)[:, -1] for m in self._advanced(state, steps - inside.shape[1], None)
-            ]
-            return self.scaling.undo(np.concatenate([inside, *(x[:, None] for x in beyond)], axis=1))
+            inside = blocks(state.belief)[:, :steps]
+            beyond = [blocks(m)[:, -1:] for m in self._advanced(state, steps - inside.shape[1], None)]
+            return np.concatenate([inside, *beyond], axis=1)
         if future_inputs.shape[1] < steps:
             raise DataError(f"future_inputs: required {steps} rows ahead, received {future_inputs.shape[1]}.")
-        after = [self.expected(m) for m in self._advanced(state, steps - 1, future_inputs)]
-        return self.scaling.undo(np.stack([self.expected(state.belief), *after], axis=1))
+        after = self._advanced(state, steps - 1, future_inputs)
+        return np.stack([blocks(state.belief)[:, 0], *(blocks(m)[:, 0] for m in after)], axis=1)
 
     def _advanced(
         self, state: State, steps: int, inputs: Float[np.ndarray, "b steps p"] | None
@@ -200,6 +241,43 @@ class Filter:
         if trajectories.inputs is not None:
             inputs = trajectories.inputs[plan.order][coming_places(plan, horizon)]
         return plan.packed(self.ahead(State(self.held(rollout), recent, plan.time), horizon, inputs))
+
+    def log_likelihood(self, trajectories: Trajectories) -> Float[np.ndarray, " rows"]:
+        """Of every row given those before it, in nats and the units of the recordings; 0 where nothing was observed.
+
+        Correlations between channels are those of the filter's one-step errors.
+        """
+        rollout = self.roll(self.table(trajectories))
+        layout, held = rollout.layout, self.held(rollout)
+        return layout.plan.packed(self.surprise(held, layout.x, unseen_before(layout.x, layout.plan)))
+
+    def surprise(
+        self, belief: Float[np.ndarray, "b d"], x: Float[np.ndarray, "b n"], unseen: Int[np.ndarray, " b"]
+    ) -> Float[np.ndarray, " b"]:
+        """The log-likelihood of standardised observations under the beliefs held before them."""
+        variance = np.broadcast_to(np.diag(self.covariance), x.shape)
+        if self.calibration is not None:
+            own = self.features.variance(belief)[:, 0] if isinstance(self.features, Variances) else None
+            known = self.calibration.variance(np.minimum(unseen + 1, self.calibration.furthest), own)
+            variance = np.where(np.isnan(known), variance, known)
+        units = np.where(np.isnan(x), 0.0, np.log(self.scaling.scale))
+        nats: np.ndarray = log_likelihood(x - self.expected(belief), self.covariance, variance) - units.sum(axis=1)
+        return nats
+
+    def hints(self, trajectories: Trajectories) -> Float[np.ndarray, "rows h"]:
+        """E[h_t | x_0 .. x_t]: the filtered estimate of what was measured in training only."""
+        rollout = self.roll(self.table(trajectories))
+        layout = rollout.layout
+        observed = rollout.x.take(layout.places, axis=0).reshape(len(rollout.x), -1)
+        return layout.plan.packed(self.hint(self.held(rollout), observed, layout.u))
+
+    def hint(
+        self, belief: Float[np.ndarray, "b d"], observed: Float[np.ndarray, "b q"], u: Float[np.ndarray, "b p"]
+    ) -> Float[np.ndarray, "b h"]:
+        """The hints of one row each: from the belief before it, the last observations with its own, and its inputs."""
+        if self.hinting is None:
+            raise SettingsError("hints need a filter learnt from trajectories with hints; this one had none.")
+        return self.hinting(np.concatenate([belief, observed, u], axis=1))
 
     # -- the parts of a step ---------------------------------------------------------------------------------------
 

@@ -21,10 +21,16 @@ class Packed(NamedTuple):
     inputs: Float[np.ndarray, "rows p"] | None
     names: tuple[str, ...]
     ids: tuple[Any, ...] | None
+    hints: Float[np.ndarray, "rows h"] | None
 
 
 def packed(
-    frame: Any, id: str | None, time: str | None, channels: Sequence[str] | None, inputs: Sequence[str]
+    frame: Any,
+    id: str | None,
+    time: str | None,
+    channels: Sequence[str] | None,
+    inputs: Sequence[str],
+    hints: Sequence[str],
 ) -> Packed:
     """Gather the rows of each trajectory, in order of first appearance, and check that time rises in each."""
     try:
@@ -34,7 +40,7 @@ def packed(
             f"required a pandas or polars data frame in memory, received {type(frame).__name__}. Collect a lazy frame "
             "first; for arrays use Trajectories.of."
         ) from None
-    taken = [name for name in (id, time) if name is not None] + list(inputs)
+    taken = [name for name in (id, time) if name is not None] + [*inputs, *hints]
     if channels is None:
         channels = [name for name in table.columns if name not in taken and table.get_column(name).dtype.is_numeric()]
     if absent := [name for name in [*taken, *channels] if name not in table.columns]:
@@ -44,7 +50,7 @@ def packed(
         )
     if not channels:
         raise DataError(
-            "no channel left: required at least one numeric column beside id, time and inputs, received "
+            "no channel left: required at least one numeric column beside id, time, inputs and hints, received "
             f"{dict(table.schema)}. Name channels=, or convert columns to numbers."
         )
     groups = _rows_by_id(table, id)
@@ -53,11 +59,12 @@ def packed(
     if time is not None:
         _check_times(table.get_column(time), order, offsets, list(groups))
     return Packed(
-        np.stack([_numbers(table.get_column(name)) for name in channels], axis=1)[order],
+        _columns(table, channels)[order],
         offsets,
-        np.stack([_numbers(table.get_column(name)) for name in inputs], axis=1)[order] if inputs else None,
+        _columns(table, inputs)[order] if inputs else None,
         tuple(str(name) for name in channels),  # pandas numbers the columns of a bare array
         None if id is None else tuple(groups),
+        _columns(table, hints)[order] if hints else None,
     )
 
 
@@ -78,13 +85,17 @@ def _rows_by_id(table: "nw.DataFrame[Any]", id: str | None) -> dict[Any, Int[np.
     return {key: np.array(members) for key, members in rows.items()}
 
 
+def _columns(table: "nw.DataFrame[Any]", names: Sequence[Any]) -> Float[np.ndarray, "rows columns"]:
+    return np.stack([_numbers(table.get_column(name)) for name in names], axis=1)
+
+
 def _numbers(column: "nw.Series[Any]") -> Float[np.ndarray, " rows"]:
     """A column as float64, null as NaN."""
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
         example = next((entry for entry in column.to_list() if entry is not None), None)
         raise DataError(
             f"column {column.name!r}: required numbers, received {column.dtype} (for example {example!r}). "
-            "Convert it, or leave it out of channels and inputs."
+            "Convert it, or leave it out of channels, inputs and hints."
         )
     return column.cast(nw.Float64).fill_null(float("nan")).to_numpy().astype(np.float64)
 

@@ -1,12 +1,14 @@
 """Missing channels, filled in from those that were seen."""
 
+from collections.abc import Iterator
+
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
-__all__ = ["conditional_fill", "error_covariance"]
+__all__ = ["among_seen", "conditional_fill", "error_covariance"]
 
-FILL_CHUNK = 4_000_000
-"""Matrix entries solved at a time when missing channels are filled: bounds the memory."""
+CHUNK = 4_000_000
+"""Matrix entries solved at a time where channels are missing: bounds the memory."""
 
 
 def conditional_fill(
@@ -18,14 +20,24 @@ def conditional_fill(
     if not len(rows):
         return x
     out = x.copy()
-    for part in np.array_split(rows, 1 + len(rows) * x.shape[1] ** 2 // FILL_CHUNK):
+    for part, among in among_seen(~missing, rows, covariance):
         seen = ~missing[part]
         innovation = np.where(seen, x[part] - expected[part], 0.0)
-        # rows and columns of missing channels are replaced by those of the identity: one shape for every pattern
-        among_seen = np.where(seen[:, :, None] & seen[:, None, :], covariance, np.eye(x.shape[1]))
-        weights = np.linalg.solve(among_seen, innovation[:, :, None])[:, :, 0]
+        weights = np.linalg.solve(among, innovation[:, :, None])[:, :, 0]
         out[part] = np.where(seen, x[part], expected[part] + weights @ covariance)
     return out
+
+
+def among_seen(
+    seen: Bool[np.ndarray, "b n"], rows: Int[np.ndarray, " some"], covariance: Float[np.ndarray, "n n"]
+) -> Iterator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part n n"]]]:
+    """The covariances among the channels seen at some rows, a part of the rows at a time.
+
+    Rows and columns of missing channels are replaced by those of the identity: one shape for every pattern.
+    """
+    n = len(covariance)
+    for part in np.array_split(rows, 1 + len(rows) * n**2 // CHUNK):
+        yield part, np.where(seen[part][:, :, None] & seen[part][:, None, :], covariance, np.eye(n))
 
 
 def error_covariance(residuals: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "n n"]:

@@ -25,6 +25,9 @@ from psimlearn.errors import DataError, SettingsError
 
 __all__ = ["Trajectories", "Trajectory", "as_trajectories"]
 
+BESIDE = ("inputs", "hints")
+"""What may stand beside the observations, one row each."""
+
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
@@ -34,6 +37,8 @@ class Trajectory:
     """Observations in time order; NaN where a channel was not seen."""
     inputs: Float[np.ndarray, "T p"] | None = None
     """Known controls, one row for each row of values."""
+    hints: Float[np.ndarray, "T h"] | None = None
+    """Quantities measured in training only, one row for each row of values; NaN where not measured."""
 
     def __len__(self) -> int:
         """The number of rows, T."""
@@ -58,10 +63,13 @@ class Trajectories(Sequence[Trajectory]):
     values: Float[np.ndarray, "rows n"]
     offsets: Int[np.ndarray, " edges"]
     inputs: Float[np.ndarray, "rows p"] | None = None
+    """Known controls."""
     names: tuple[str, ...] | None = None
     """Channel names, n of them."""
     ids: tuple[Any, ...] | None = None
     """What the caller calls each trajectory."""
+    hints: Float[np.ndarray, "rows h"] | None = None
+    """Quantities measured in training only, such as a true pose, for a filter to estimate later; NaN = not measured."""
 
     def __post_init__(self) -> None:
         """Take private, read-only copies and check everything once."""
@@ -69,13 +77,17 @@ class Trajectories(Sequence[Trajectory]):
         check_offsets(self.offsets, len(self.values), self.ids)
         object.__setattr__(self, "values", _frozen(np.array(self.values, dtype=np.float64, order="C")))
         check_finite(self.values, "values", self._place, missing_allowed=True)
-        if self.inputs is not None:
-            object.__setattr__(self, "inputs", _frozen(np.array(self.inputs, dtype=np.float64, order="C")))
-            check_finite(self.inputs, "inputs", self._place, missing_allowed=False)
-            if len(self.inputs) != len(self.values):
+        for what in BESIDE:
+            rows = getattr(self, what)
+            if rows is None:
+                continue
+            rows = _frozen(np.array(rows, dtype=np.float64, order="C"))
+            object.__setattr__(self, what, rows)
+            check_finite(rows, what, self._place, missing_allowed=what == "hints")
+            if len(rows) != len(self.values):
                 raise DataError(
-                    f"inputs need one row for each row of values: required {len(self.values)} rows, "
-                    f"received {len(self.inputs)}; cut or extend the inputs to match."
+                    f"{what} need one row for each row of values: required {len(self.values)} rows, "
+                    f"received {len(rows)}; cut or extend the {what} to match."
                 )
         if self.names is not None and len(self.names) != self.n_channels:
             raise DataError(
@@ -89,6 +101,7 @@ class Trajectories(Sequence[Trajectory]):
         recordings: Any,
         inputs: Any = None,
         *,
+        hints: Any = None,
         names: Sequence[str] | None = None,
         ids: Sequence[Any] | None = None,
     ) -> "Trajectories":
@@ -98,29 +111,22 @@ class Trajectories(Sequence[Trajectory]):
             recordings: a list of (T_i, n) arrays or of `Trajectory`; one (T, n) array, which is one
                 trajectory; or one (m, T, n) array. No axis is ever guessed.
             inputs: known controls in the same form, T_i rows each. `Trajectory` values bring their own.
+            hints: quantities measured in training only, in the same form; NaN where not measured.
             names: channel names.
             ids: what you call each trajectory.
         """
         if isinstance(recordings, Trajectories):
             names, ids = names or recordings.names, ids or recordings.ids
         parts = _parts(recordings, "recordings")
-        controls = _own_inputs(recordings) if inputs is None else _parts(inputs, "inputs")
         values, offsets = stacked(parts, "recordings", ids)
-        packed_inputs = None
-        if controls is not None:
-            if len(controls) != len(parts):
-                raise DataError(
-                    f"inputs: required one array for each of the {len(parts)} trajectories, received {len(controls)}. "
-                    "Give one (T, p) array per trajectory."
-                )
-            packed_inputs, input_offsets = stacked(controls, "inputs", ids)
-            check_same_lengths(offsets, input_offsets, ids)
+        given = {"inputs": inputs, "hints": hints}
+        beside = {what: _beside(recordings, given[what], what, offsets, ids) for what in BESIDE}
         return cls(
             values,
             offsets,
-            packed_inputs,
-            None if names is None else tuple(names),
-            None if ids is None else tuple(ids),
+            names=None if names is None else tuple(names),
+            ids=None if ids is None else tuple(ids),
+            **beside,
         )
 
     @classmethod
@@ -141,6 +147,7 @@ class Trajectories(Sequence[Trajectory]):
         time: str | None = None,
         channels: Sequence[str] | None = None,
         inputs: Sequence[str] = (),
+        hints: Sequence[str] = (),
     ) -> "Trajectories":
         """Pack a long pandas or polars frame, one row per trajectory and time.
 
@@ -151,10 +158,11 @@ class Trajectories(Sequence[Trajectory]):
             time: the column that must rise within each trajectory; without it the order of rows counts.
             channels: the observed columns; by default every numeric column not named otherwise.
             inputs: columns of known controls.
+            hints: columns of quantities measured in training only; null and NaN mean "not measured".
         """
         from psimlearn import frames  # brings narwhals, which a filter at work never needs
 
-        return cls(*frames.packed(frame, id, time, channels, inputs))
+        return cls(*frames.packed(frame, id, time, channels, inputs, hints))
 
     @property
     def n_channels(self) -> int:
@@ -165,6 +173,11 @@ class Trajectories(Sequence[Trajectory]):
     def n_inputs(self) -> int:
         """The number of known controls, p; 0 without inputs."""
         return 0 if self.inputs is None else self.inputs.shape[1]
+
+    @property
+    def n_hints(self) -> int:
+        """The number of quantities measured in training only; 0 without hints."""
+        return 0 if self.hints is None else self.hints.shape[1]
 
     @property
     def lengths(self) -> Int[np.ndarray, " m"]:
@@ -183,8 +196,7 @@ class Trajectories(Sequence[Trajectory]):
         """One `Trajectory` by number; several, as `Trajectories`, by slice, index list or boolean mask."""
         if isinstance(index, int | np.integer):
             i = range(len(self))[int(index)]
-            own = slice(self.offsets[i], self.offsets[i + 1])
-            return Trajectory(self.values[own], None if self.inputs is None else self.inputs[own])
+            return Trajectory(**self._taken(slice(self.offsets[i], self.offsets[i + 1])))
         chosen = np.arange(len(self))[index]
         if not len(chosen):
             raise DataError(
@@ -194,9 +206,8 @@ class Trajectories(Sequence[Trajectory]):
         rows = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in chosen])
         return replace(
             self,
-            values=self.values[rows],
+            **self._taken(rows),
             offsets=np.cumsum([0, *self.lengths[chosen]]),
-            inputs=None if self.inputs is None else self.inputs[rows],
             ids=None if self.ids is None else tuple(self.ids[i] for i in chosen),
         )
 
@@ -206,8 +217,9 @@ class Trajectories(Sequence[Trajectory]):
 
     def __repr__(self) -> str:
         """A line that says how much there is."""
-        controls = f", {self.n_inputs} inputs" if self.n_inputs else ""
-        return f"Trajectories({len(self)} trajectories, {len(self.values)} rows, {self.n_channels} channels{controls})"
+        beside = f", {self.n_inputs} inputs" if self.n_inputs else ""
+        beside += f", {self.n_hints} hints" if self.n_hints else ""
+        return f"Trajectories({len(self)} trajectories, {len(self.values)} rows, {self.n_channels} channels{beside})"
 
     def split(self, fraction: float, rng: np.random.Generator) -> tuple["Trajectories", "Trajectories"]:
         """Two disjoint sets of whole trajectories, the second with about `fraction` of them.
@@ -245,9 +257,8 @@ class Trajectories(Sequence[Trajectory]):
         rows = np.concatenate([np.arange(*span) for span in zip(starts, ends, strict=True)])
         return replace(
             self,
-            values=self.values[rows],
+            **self._taken(rows),
             offsets=np.cumsum([0, *(np.array(ends) - np.array(starts))]),
-            inputs=None if self.inputs is None else self.inputs[rows],
             ids=None,
         )
 
@@ -256,6 +267,11 @@ class Trajectories(Sequence[Trajectory]):
         if len(rows) != len(self.values):
             raise DataError(f"unpacked: required one entry for each of {len(self.values)} rows, received {len(rows)}.")
         return np.split(rows, self.offsets[1:-1])
+
+    def _taken(self, rows: slice | Int[np.ndarray, " some"]) -> dict[str, Any]:
+        """Values, and what stands beside them, at some rows."""
+        own = {what: getattr(self, what) for what in ("values", *BESIDE)}
+        return {what: None if array is None else array[rows] for what, array in own.items()}
 
     def _ends(self, rows: Sequence[int]) -> Int[np.ndarray, " rows"]:
         """Where the trajectory of each row ends."""
@@ -301,17 +317,34 @@ def _parts(recordings: Any, what: str) -> list[Any]:
     return [part.values if isinstance(part, Trajectory) else part for part in recordings]
 
 
-def _own_inputs(recordings: Any) -> list[Any] | None:
-    """The inputs that `Trajectory` values bring along: from all of them, or None if none has any."""
+def _beside(
+    recordings: Any, given: Any, what: str, offsets: Int[np.ndarray, " edges"], ids: Sequence[Any] | None
+) -> Float[np.ndarray, "rows p"] | None:
+    """The packed inputs or hints: those given, or those that `Trajectory` values bring along."""
+    parts = _own(recordings, what) if given is None else _parts(given, what)
+    if parts is None:
+        return None
+    if len(parts) != len(offsets) - 1:
+        raise DataError(
+            f"{what}: required one array for each of the {len(offsets) - 1} trajectories, received {len(parts)}. "
+            "Give one (T, p) array per trajectory."
+        )
+    packed, own_offsets = stacked(parts, what, ids)
+    check_same_lengths(offsets, own_offsets, what, ids)
+    return packed
+
+
+def _own(recordings: Any, what: str) -> list[Any] | None:
+    """The inputs or hints that `Trajectory` values bring along: from all of them, or None if none has any."""
     if isinstance(recordings, np.ndarray) and not is_list_of_objects(recordings):
         return None
-    own = [part.inputs if isinstance(part, Trajectory) else None for part in recordings]
-    without = [i for i, inputs in enumerate(own) if inputs is None]
+    own = [getattr(part, what) if isinstance(part, Trajectory) else None for part in recordings]
+    without = [i for i, rows in enumerate(own) if rows is None]
     if len(without) == len(own):
         return None
     if without:
         raise DataError(
-            f"inputs, trajectory {without[0]}: required inputs with every trajectory or with none, received some "
-            "with and this one without. Add its inputs, or pass only the values."
+            f"{what}, trajectory {without[0]}: required {what} with every trajectory or with none, received some "
+            f"with and this one without. Add its {what}, or pass only the values."
         )
     return own

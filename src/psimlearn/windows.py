@@ -24,6 +24,7 @@ __all__ = [
     "lag_places",
     "later_futures",
     "schedule",
+    "unseen_before",
     "whole_futures",
 ]
 
@@ -165,6 +166,15 @@ def carried_forward(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Float[np.
         before = np.where(np.isnan(now), before[: len(now)], now)
         out[block] = before
     return out
+
+
+def unseen_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndarray, " rows"]:
+    """How many rows just before each scheduled row, within its trajectory, had nothing observed."""
+    blind = np.isnan(x).all(axis=1)
+    unseen = np.zeros(len(x), dtype=np.int64)
+    for now, later in plan.moves():
+        unseen[later] = np.where(blind[now], unseen[now] + 1, 0)
+    return unseen
 
 
 def lag_places(plan: Schedule, lags: int) -> Int[np.ndarray, "rows lags"]:
