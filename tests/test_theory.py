@@ -15,7 +15,7 @@ from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.features import Stack
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.train import Recipe, best, dagger, forward
-from psimlearn.train.init import begin
+from psimlearn.train.init import begin, ground
 from psimlearn.train.lessons import examples
 from psimlearn.trajectories import Trajectories
 
@@ -181,7 +181,7 @@ def test_the_rollout_loss_of_forward_training_is_the_mean_of_its_regression_loss
     beliefs = filter.run(train)[0].reshape(60, 12, 4)
     rolled = np.mean([np.sum((beliefs[:, t] - ((x[:, t : t + 2] - mean) / unit).reshape(60, 4)) ** 2) / 60
                       for t in range(1, 11)])  # fmt: skip
-    _, _, _, lessons = begin(train, Stack(2), Ridge(1e-4), "history", Recipe(), rng)
+    _, _, _, lessons = begin(ground(train, Stack(2), "history", Recipe()), Ridge(1e-4), "history", Recipe(), rng)
     z = filter.roll(filter.room(lessons.table.layout)).z.reshape(12, 60, -1)  # scheduled: time by time
     y = lessons.y.reshape(10, 60, -1)
     losses = [np.mean(np.sum((F(z[t]) - y[t]) ** 2, axis=1)) for t, F in enumerate(filter.regressors)]
@@ -204,7 +204,7 @@ def test_follow_the_leader() -> None:
     recipe = Recipe(prior="zero", box=None, standardise=False, guard=None)
     learner = Ridge(alpha, intercept=False)
     rounds = list(dagger(train, train, Stack(2), learner, rng=rng, n_rounds=n_rounds, recipe=recipe))
-    start = begin(train, Stack(2), learner, "history", recipe, rng)
+    start = begin(ground(train, Stack(2), "history", recipe), learner, "history", recipe, rng)
     _, _, first, lessons = start
     assert first is not None
     weights = [np.asarray(getattr(round.filter.regressors[0], "weights", None)) for round in rounds]

@@ -6,7 +6,7 @@ import pytest
 from psimlearn.features import Stack
 from psimlearn.learners import Ridge
 from psimlearn.train import Recipe
-from psimlearn.train.init import begin
+from psimlearn.train.init import begin, ground
 from psimlearn.trajectories import Trajectories
 from psimlearn.windows import (
     beliefs_before,
@@ -100,9 +100,8 @@ def test_beliefs_before_by_hand() -> None:
 def test_training_examples_by_hand(lags: int) -> None:
     """What a trainer sees of 1 2 3 4 5 6 with window 2, nothing standardised, beliefs taken from the truth."""
     recipe = Recipe(lags=lags, prior="zero", box=None, standardise=False, guard=None)
-    start = begin(
-        Trajectories.of(np.arange(1.0, 7)[:, None]), Stack(2), Ridge(), "teacher", recipe, np.random.default_rng(0)
-    )
+    counted = Trajectories.of(np.arange(1.0, 7)[:, None])
+    start = begin(ground(counted, Stack(2), "teacher", recipe), Ridge(), "teacher", recipe, np.random.default_rng(0))
     filter, _, stats, lessons = start
     x = lessons.x
     m = filter.features(futures(x, lessons.table.layout.plan, 2))[lessons.rows]

@@ -57,6 +57,24 @@ class GramSums(NamedTuple):
     yy: float
     """Sum of ||y||^2, which turns the sums into the training loss of any linear map."""
 
+    def scaled(self, scale: Float[np.ndarray, " p"]) -> "GramSums":
+        """The sums of the same examples with every z multiplied by `scale`."""
+        zz = scale[:, None] * self.zz * scale
+        return self._replace(z=scale * self.z, zz=zz, zy=scale[:, None] * self.zy)
+
+    def less(self, weights: Float[np.ndarray, "p q"], constant: Float[np.ndarray, " q"]) -> "GramSums":
+        """The sums of the same examples with every y lessened by z @ weights + constant."""
+        removed = self.zz @ weights
+        sums = self.z @ weights
+        yy = (
+            self.yy
+            - 2 * (np.vdot(weights, self.zy) + constant @ self.y - constant @ sums)
+            + np.vdot(weights, removed)
+            + self.n * constant @ constant
+        )
+        zy = self.zy - removed - np.outer(self.z, constant)
+        return self._replace(y=self.y - sums - self.n * constant, zy=zy, yy=float(yy))
+
 
 @dataclass(frozen=True)
 class Ridge:
@@ -159,8 +177,7 @@ class RandomFourierRidge:
         half = self._frozen.shape[1]
         scale = np.ones(len(stats.z))
         scale[: 2 * half] = half**-0.5
-        scaled = stats._replace(z=scale * stats.z, zz=scale[:, None] * stats.zz * scale, zy=scale[:, None] * stats.zy)
-        linear = self._ridge.solve(scaled)
+        linear = self._ridge.solve(stats.scaled(scale))
         return RandomFourier(self._frozen, self.raw_inputs, replace(linear, weights=scale[:, None] * linear.weights))
 
     @property

@@ -7,13 +7,13 @@ import numpy as np
 
 from psimlearn.features import Features
 from psimlearn.learners import Learner, Stats
-from psimlearn.train.init import begin
+from psimlearn.train.init import Beginning, begin, ground
 from psimlearn.train.lessons import examples
 from psimlearn.train.recipe import Init, Recipe
-from psimlearn.train.score import Round, scored
+from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
 from psimlearn.trajectories import Trajectories
 
-__all__ = ["dagger"]
+__all__ = ["aggregate", "dagger"]
 
 
 def dagger(
@@ -26,6 +26,7 @@ def dagger(
     n_rounds: int = 20,
     init: Init = "history",
     recipe: Recipe = Recipe(),
+    criterion: Criterion = "one-step",
 ) -> Iterator[Round]:
     """Yield F_0, F_1, .., F_n: each fitted to all the beliefs met by those before it; `best` picks one.
 
@@ -38,15 +39,21 @@ def dagger(
         n_rounds: how many times to roll out, aggregate and refit.
         init: beliefs of the first fit: regressed on "history", the true futures ("teacher"), or F_0 = 0 ("zero").
         recipe: the choices around the algorithm.
+        criterion: the closed-loop error that tells rounds apart.
     """
-    current, learner, stats, lessons = begin(train, features, learner, init, recipe, rng)
-    held_out = current.table(validation)
+    begun = begin(ground(train, features, init, recipe), learner, init, recipe, rng)
+    yield from aggregate(begun, held_out(begun.filter, validation, criterion), n_rounds)
+
+
+def aggregate(begun: Beginning, validation: HeldOut, n_rounds: int) -> Iterator[Round]:
+    """The rounds of DAgger from where training begins."""
+    current, learner, stats, lessons = begun
     dropped = 0
     for number in range(n_rounds):
-        round = scored(number, current, held_out, dropped)
+        round = scored(number, current, validation, dropped)
         yield round
         z, y, same, dropped = examples(round.filter, lessons)
         new = learner.summarise(z, y, same)
         stats = new if stats is None else learner.merge(stats, new)
         current = replace(round.filter, regressors=(learner.solve(stats),))
-    yield scored(n_rounds, current, held_out, dropped)  # the last refit is a candidate too
+    yield scored(n_rounds, current, validation, dropped)  # the last refit is a candidate too

@@ -9,9 +9,9 @@ from psimlearn.errors import DataError
 from psimlearn.features import Features
 from psimlearn.learners import Learner, Stats
 from psimlearn.regressors import Regressor
-from psimlearn.train.init import begin
+from psimlearn.train.init import begin, ground
 from psimlearn.train.recipe import Recipe
-from psimlearn.train.score import Round, scored
+from psimlearn.train.score import Criterion, Round, held_out, scored
 from psimlearn.trajectories import Trajectories
 from psimlearn.windows import example_blocks
 
@@ -27,6 +27,7 @@ def forward(
     rng: np.random.Generator,
     disjoint: bool = False,
     recipe: Recipe = Recipe(),
+    criterion: Criterion = "one-step",
 ) -> Iterator[Round]:
     """Fit F_1 to the first step of all trajectories, roll it out, fit F_2 to the second, and so on; yield the result.
 
@@ -41,8 +42,9 @@ def forward(
         rng: for learners that draw random features or rows, and for disjoint splits.
         disjoint: fit each step on trajectories of its own, as in the paper's theorem.
         recipe: the choices around the algorithm.
+        criterion: the closed-loop error by which the filter is scored.
     """
-    blank, learner, _, lessons = begin(train, features, learner, "history", recipe, rng)
+    blank, learner, _, lessons = begin(ground(train, features, "history", recipe), learner, "history", recipe, rng)
     layout, x = lessons.table.layout, lessons.x
     steps = example_blocks(layout.plan, features.window)
     turn = rng.permutation(len(train)) % len(steps) if disjoint else None
@@ -66,4 +68,4 @@ def forward(
             f"inputs of a regressor), received {len(z[own])}. Use dagger, a smaller window, or more recordings."
         )
     filter = replace(blank, regressors=tuple(regressors))
-    yield scored(0, filter, filter.table(validation))
+    yield scored(0, filter, held_out(filter, validation, criterion))

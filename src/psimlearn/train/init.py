@@ -1,7 +1,7 @@
 """Where training begins: scaling, the first belief, the first examples, the first filter."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -17,9 +17,17 @@ from psimlearn.regressors import Linear
 from psimlearn.train.lessons import Lessons, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.trajectories import Trajectories
-from psimlearn.windows import carried_forward, example_rows, futures, histories, later_futures, whole_futures
+from psimlearn.windows import (
+    carried_forward,
+    example_rows,
+    futures,
+    histories,
+    lag_places,
+    later_futures,
+    whole_futures,
+)
 
-__all__ = ["begin"]
+__all__ = ["Beginning", "Ground", "begin", "ground"]
 
 FILL_PASSES = 3
 """How often missing entries and history-regressed beliefs are refined in turn before training."""
@@ -31,23 +39,47 @@ LARGEST_BELIEF = 1e100
 """Beyond this a belief counts as non-finite: its square would soon be."""
 
 
-def begin(
-    train: Trajectories,
-    features: Features,
-    learner: Learner[Stats],
-    init: Init,
-    recipe: Recipe,
-    rng: np.random.Generator,
-) -> tuple[Filter, Learner[Stats], Stats | None, Lessons]:
-    """Standardise, make the initial beliefs and fit F_0 to them.
+class Ground(NamedTuple):
+    """What training starts from, whatever is tried on it: standardised rows and beliefs without a filter."""
 
-    Returns F_0, the prepared learner, its summary of D_0 (None if that is empty) and the training rows laid out.
-    """
+    train: Trajectories
+    features: Features
+    scaling: Scaling
+    input_scaling: Scaling | None
+    layout: Layout
+    x: Float[np.ndarray, "rows n"]
+    """Observations, with missing ones filled in."""
+    beliefs: Float[np.ndarray, "rows d"]
+    """m^0_t, regressed on history."""
+    phi: Float[np.ndarray, "rows d"]
+    """phi(f_t)."""
+    covariance: Float[np.ndarray, "n n"]
+    """Of the one-step errors of those beliefs."""
+
+
+class Beginning(NamedTuple):
+    """F_0, the prepared learner, its summary of D_0 (None if that is empty) and the training rows laid out."""
+
+    filter: Filter
+    learner: Learner[Any]
+    stats: Any
+    lessons: Lessons
+
+
+def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) -> Ground:
+    """Standardise, and regress the initial beliefs on history. Of the recipe, lags, prior, weight and rank are free."""
     check(train, features, recipe, init)
     scaling = _standardisation(train.values, recipe.standardise)
     input_scaling = None if train.inputs is None else _standardisation(train.inputs, recipe.standardise)
     layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
-    x, beliefs, phi, covariance = _history_beliefs(layout, features)
+    return Ground(train, features, scaling, input_scaling, layout, *_history_beliefs(layout, features))
+
+
+def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, rng: np.random.Generator) -> Beginning:
+    """Make the initial examples and fit F_0 to them."""
+    train, features, scaling, input_scaling, layout, x, beliefs, phi, covariance = ground
+    check(train, features, recipe, init)
+    layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
     rows, target_rows = example_rows(layout.plan, features.window)
     # a zero start has no beliefs yet: the features themselves stand in and set the scale
     m = (beliefs if init == "history" else phi)[rows]
@@ -67,17 +99,18 @@ def begin(
         lags=recipe.lags,
         input_scaling=input_scaling,
         feedthrough=recipe.feedthrough,
+        names=train.names,
     )
     y = phi[target_rows] - filter.prior(x[rows])
     lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
     z = filter.inputs(m, x, layout, rows)
     learner = learner.prepare(z, rng)
     if init == "zero":
-        return filter, learner, None, lessons
+        return Beginning(filter, learner, None, lessons)
     stats = learner.summarise(z, y)
     filter = replace(filter, regressors=(learner.solve(stats),))
     lessons = lessons._replace(same=(len(feedback.mean), stats))
-    return filter, learner, stats if recipe.keep_start else None, lessons
+    return Beginning(filter, learner, stats if recipe.keep_start else None, lessons)
 
 
 def _standardisation(values: Float[np.ndarray, "rows n"], wanted: bool) -> Scaling:

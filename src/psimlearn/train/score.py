@@ -2,17 +2,21 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from psimlearn.errors import DataError, DivergedError
 from psimlearn.evaluate import mean_square
 from psimlearn.filter import Filter, Table
 from psimlearn.gaps import error_covariance
+from psimlearn.trajectories import Trajectories
+from psimlearn.windows import RowIndex, carried_forward, futures, whole_futures
 
-__all__ = ["Round", "best", "scored"]
+__all__ = ["Criterion", "HeldOut", "Round", "best", "held_out", "scored"]
 
+Criterion = Literal["one-step", "window"]
 BLOWN_UP = 1e6
 """A filter has diverged if a prediction is this many times larger than anything observed."""
 
@@ -23,26 +27,62 @@ class Round(NamedTuple):
     number: int
     filter: Filter
     error: float
-    """Closed-loop one-step error on the validation trajectories, standardised, channels summed; inf if diverged."""
+    """Closed-loop error on the validation trajectories by the criterion, standardised; inf if diverged."""
     clipped: float
     """The share of beliefs on the edge of the box, on the validation trajectories."""
     dropped: int
     """Training rows that the rollout before this round left out as diverged."""
 
 
-def scored(number: int, filter: Filter, validation: Table, dropped: int = 0) -> Round:
-    """Roll a filter over the validation trajectories; its own errors there tell it how channels err together."""
-    if validation.layout.gappy and np.isnan(validation.layout.x).all():
+class HeldOut(NamedTuple):
+    """Validation trajectories laid out, and what a filter is asked to predict of them."""
+
+    table: Table
+    rows: RowIndex
+    """The rows before which predictions are scored."""
+    truth: Float[np.ndarray, "some horizon n"]
+    weights: Float[np.ndarray, " horizon"]
+    """How much the error at each horizon counts."""
+
+
+def held_out(filter: Filter, validation: Trajectories, criterion: Criterion) -> HeldOut:
+    """Lay validation trajectories out for filters like this one.
+
+    "one-step" is the error of block 1. "window" is the mean over all blocks, each relative to the error of the last
+    observation, so that far horizons, where errors are large, do not drown the near ones.
+    """
+    table = filter.table(validation)
+    plan, x = table.layout.plan, table.layout.x
+    if table.layout.gappy and np.isnan(x).all():
         raise DataError("validation: required at least one observed value, received none. Use other trajectories.")
-    rollout = filter.roll(validation)
-    x = rollout.layout.x
-    residuals = x - filter.expected(filter.held(rollout))
+    window = filter.features.window
+    if criterion == "one-step" or not plan.reaches(window - 1).any():
+        return HeldOut(table, slice(None), x[:, None], np.ones(1))
+    rows = whole_futures(plan, window)
+    truth = futures(x, plan, window)[rows]
+    stays = np.where(plan.reaches(-1)[:, None], carried_forward(x, plan)[plan.before()], 0.0)[rows]
+    last = mean_square(truth - stays[:, None])
+    return HeldOut(table, rows, truth, 1 / (window * np.where(last > 0, last, 1.0)))
+
+
+def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -> Round:
+    """Roll a filter over the validation trajectories; its own errors there tell it how channels err together."""
+    rollout = filter.roll(validation.table)
+    x, held = rollout.layout.x, filter.held(rollout)
     clipped = float(filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        residuals = x - filter.expected(held)
+        ahead = filter.features.observations(held)[validation.rows, : len(validation.weights)] - validation.truth
     limit = BLOWN_UP * np.nanmax(np.abs(x), initial=1e-300)
-    if not np.all(np.abs(residuals[~np.isnan(x)]) <= limit):
+    if not (_within(residuals, x, limit) and _within(ahead, validation.truth, limit)):
         return Round(number, filter, np.inf, clipped, dropped)
     measured = replace(filter, covariance=error_covariance(residuals))
-    return Round(number, measured, float(mean_square(residuals)), clipped, dropped)
+    return Round(number, measured, float(validation.weights @ mean_square(ahead)), clipped, dropped)
+
+
+def _within(errors: Float[np.ndarray, "*b n"], truth: Float[np.ndarray, "*b n"], limit: float) -> bool:
+    """Whether all errors where there was something to predict are finite and not absurd."""
+    return bool(np.all((np.abs(errors) <= limit) | np.isnan(truth)))
 
 
 def best(rounds: Iterable[Round]) -> Round:
