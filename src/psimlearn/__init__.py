@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from psimlearn.blackbox import SklearnLearner as SklearnLearner
     from psimlearn.errors import DataError as DataError
     from psimlearn.errors import DivergedError as DivergedError
+    from psimlearn.errors import ModelFileError as ModelFileError
     from psimlearn.errors import PsimlearnError as PsimlearnError
     from psimlearn.errors import SettingsError as SettingsError
     from psimlearn.evaluate import compare as compare
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from psimlearn.features import Stack as Stack
     from psimlearn.features import StackSquares as StackSquares
     from psimlearn.filter import Filter as Filter
+    from psimlearn.io import load as load
+    from psimlearn.io import save as save
     from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
     from psimlearn.learners import Ridge as Ridge
     from psimlearn.train.dagger import dagger as dagger
@@ -34,10 +37,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "baselines": ["LastObservation", "TrainingMean"],
     "blackbox": ["SklearnLearner"],
-    "errors": ["DataError", "DivergedError", "PsimlearnError", "SettingsError"],
+    "errors": ["DataError", "DivergedError", "ModelFileError", "PsimlearnError", "SettingsError"],
     "evaluate": ["compare", "errors_by_horizon"],
     "features": ["SecondMoment", "Stack", "StackSquares"],
     "filter": ["Filter"],
+    "io": ["load", "save"],
     "learners": ["RandomFourierRidge", "Ridge"],
     "train": ["Recipe", "best", "dagger", "forward"],
     "trajectories": ["Trajectories", "Trajectory"],
