@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from psimlearn.io import save as save
     from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
     from psimlearn.learners import Ridge as Ridge
+    from psimlearn.live import Live as Live
     from psimlearn.train.dagger import dagger as dagger
     from psimlearn.train.forward import forward as forward
     from psimlearn.train.recipe import Recipe as Recipe
@@ -43,6 +44,7 @@ _HOMES = {
     "filter": ["Filter"],
     "io": ["load", "save"],
     "learners": ["RandomFourierRidge", "Ridge"],
+    "live": ["Live"],
     "train": ["Recipe", "best", "dagger", "forward"],
     "trajectories": ["Trajectories", "Trajectory"],
 }

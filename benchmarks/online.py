@@ -1,0 +1,351 @@
+"""One observation at a time, banks of streams and whole recordings, against Kalman filter libraries.
+
+    pip install "psimlearn[bench]"      # the peers; those that are missing are left out
+    python benchmarks/online.py
+
+All contenders take turns on one core and the fastest of their turns counts: quote ratios from one run only. Peers get
+the true system, with a state smaller than our beliefs; they also carry a covariance.
+"""
+
+import os
+
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", JAX_PLATFORMS="cpu")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from psimlearn.datasets import LinearSystem, random_system
+from psimlearn.features import Stack
+from psimlearn.filter import Filter
+from psimlearn.learners import Ridge
+from psimlearn.live import Live
+from psimlearn.regressors import Linear
+from psimlearn.train import Recipe, best, dagger
+from psimlearn.trajectories import Trajectories
+
+Steps = Callable[[np.ndarray], Any]
+"""Filters rows one after the other: (T, n), or (T, streams, n) for a bank, or (m, T, n) for whole recordings."""
+PEERS = {"filterpy": "filterpy.kalman", "simdkalman": "simdkalman", "pykalman": "pykalman", "dynamax": "dynamax"}
+
+
+def peer(name: str) -> Any:
+    """A library, or None if it is not there."""
+    try:
+        return import_module(PEERS[name])
+    except ImportError:
+        return None
+
+
+@dataclass(frozen=True)
+class Size:
+    """A system, recordings of it and filters learnt from them."""
+
+    n: int
+    window: int
+    n_states: int
+
+    @cached_property
+    def system(self) -> LinearSystem:
+        return random_system(np.random.default_rng(0), self.n_states, self.n)
+
+    @cached_property
+    def data(self) -> Trajectories:
+        return self.system.simulate(200, 200, np.random.default_rng(1))
+
+    def filter(self, rank: int | None = None) -> Filter:
+        rng = np.random.default_rng(0)
+        some = self.data[:60]
+        recipe = Recipe(rank=rank)
+        return best(dagger(some, some, Stack(self.window), Ridge(), rng=rng, n_rounds=2, recipe=recipe)).filter
+
+    def __str__(self) -> str:
+        return f"n={self.n} k={self.window}"
+
+
+SIZES = [Size(2, 2, 4), Size(13, 5, 20), Size(60, 5, 30)]
+
+
+# -- one row at a time ---------------------------------------------------------------------------------------------
+
+
+def bare(filter: Filter) -> Steps:
+    """The least that numpy can do: no check, no box, no scaling, nothing may be missing."""
+    (regressor,) = filter.regressors
+    assert isinstance(regressor, Linear)
+    W, b, m_1 = np.ascontiguousarray(regressor.weights.T), regressor.intercept, filter.initial
+
+    def run(rows: np.ndarray) -> None:
+        m = m_1
+        for x in rows:
+            z = np.concatenate([m, x])
+            m = W @ z + b
+
+    return run
+
+
+def ours(filter: Filter, n_streams: int = 1) -> Steps:
+    live = Live(filter, n_streams)
+
+    def run(rows: np.ndarray) -> None:
+        for x in rows:
+            live.update(x)
+
+    return run
+
+
+def ours_predicting(filter: Filter) -> Steps:
+    live = Live(filter)
+
+    def run(rows: np.ndarray) -> None:
+        for x in rows:
+            live.update(x)
+            live.predict()
+
+    return run
+
+
+def with_filterpy(system: LinearSystem) -> Steps | None:
+    library = peer("filterpy")
+    if library is None:
+        return None
+    kalman = library.KalmanFilter(dim_x=len(system.A), dim_z=len(system.C))
+    kalman.F, kalman.H, kalman.Q, kalman.R = system.A, system.C, system.Q, system.R
+    kalman.x, kalman.P = system.mean[:, None], system.stationary.P
+
+    def run(rows: np.ndarray) -> None:
+        for x in rows:
+            kalman.predict()
+            kalman.update(x)
+
+    return run
+
+
+def with_simdkalman(system: LinearSystem, n_streams: int = 1) -> Steps | None:
+    library = peer("simdkalman")
+    if library is None:
+        return None
+    kalman = library.KalmanFilter(system.A, system.Q, system.C, system.R)
+    start = np.tile(system.mean[:, None], (n_streams, 1, 1)), np.tile(system.stationary.P, (n_streams, 1, 1))
+
+    def run(rows: np.ndarray) -> None:
+        m, P = start
+        for x in rows.reshape(len(rows), n_streams, -1, 1):
+            m, P = kalman.update(*kalman.predict_next(m, P), x)[:2]
+
+    return run
+
+
+def with_pykalman(system: LinearSystem) -> Steps | None:
+    library = peer("pykalman")
+    if library is None:
+        return None
+    kalman = library.KalmanFilter(system.A, system.C, system.Q, system.R)
+
+    def run(rows: np.ndarray) -> None:
+        m, P = system.mean, system.stationary.P
+        for x in rows[:100]:  # slow: a hundred rows tell
+            m, P = kalman.filter_update(m, P, x)
+
+    return run
+
+
+def dynamax_parts(system: LinearSystem) -> tuple[Any, Any, Any] | None:
+    """jax in double precision, dynamax's inference module, and the parameters of the system."""
+    if peer("dynamax") is None:
+        return None
+    jax = import_module("jax")
+    jax.config.update("jax_enable_x64", True)
+    inference = import_module("dynamax.linear_gaussian_ssm.inference")
+    start, noise = system.stationary.P, (system.A, system.Q, system.C, system.R)
+    return jax, inference, inference.make_lgssm_params(*map(jax.numpy.asarray, (system.mean, start, *noise)))
+
+
+def with_dynamax(system: LinearSystem) -> Steps | None:
+    """Dynamax has no public step: this one is put together from its parts, and jitted."""
+    parts = dynamax_parts(system)
+    if parts is None:
+        return None
+    jax, inference, params = parts
+    nothing = jax.numpy.zeros(0)
+
+    @jax.jit  # type: ignore[untyped-decorator]
+    def step(m: Any, P: Any, x: Any) -> Any:
+        d, e = params.dynamics, params.emissions
+        m, P = inference._predict(m, P, d.weights, d.input_weights, d.bias, d.cov, nothing)
+        return inference._condition_on(m, P, e.weights, e.input_weights, e.bias, e.cov, nothing, x)
+
+    def run(rows: np.ndarray) -> None:
+        m, P = params.initial.mean, params.initial.cov
+        for x in rows:
+            m, P = step(m, P, x)
+        m.block_until_ready()
+
+    return run
+
+
+# -- whole recordings ----------------------------------------------------------------------------------------------
+
+
+def batch_of_ours(filter: Filter, data: Trajectories) -> Steps:
+    """The full belief before every row."""
+    return lambda _: filter.run(data)
+
+
+def rollout_of_ours(filter: Filter, data: Trajectories) -> Steps:
+    """What is fed back at every row, as peers give their state: all other answers are linear maps of it."""
+    return lambda _: filter.roll(filter.table(data))
+
+
+def batch_with_simdkalman(system: LinearSystem) -> Steps | None:
+    library = peer("simdkalman")
+    if library is None:
+        return None
+    kalman = library.KalmanFilter(system.A, system.Q, system.C, system.R)
+    start = {"initial_value": system.mean, "initial_covariance": system.stationary.P}
+    return lambda x: kalman.compute(x, 0, filtered=True, smoothed=False, observations=False, **start)
+
+
+def batch_with_dynamax(system: LinearSystem) -> Steps | None:
+    parts = dynamax_parts(system)
+    if parts is None:
+        return None
+    jax, inference, params = parts
+    run = jax.jit(jax.vmap(lambda x: inference.lgssm_filter(params, x).filtered_means))
+    return lambda x: run(x).block_until_ready()
+
+
+def batch_with_filterpy(system: LinearSystem) -> Steps | None:
+    run = with_filterpy(system)
+    return None if run is None else lambda x: run(x[:5].reshape(-1, x.shape[2]))
+
+
+def batch_with_pykalman(system: LinearSystem) -> Steps | None:
+    library = peer("pykalman")
+    if library is None:
+        return None
+    kalman = library.KalmanFilter(system.A, system.C, system.Q, system.R)
+    return lambda x: kalman.filter(x[0])
+
+
+# -- taking turns --------------------------------------------------------------------------------------------------
+
+
+def fastest(contenders: dict[str, tuple[Steps | None, int]], rows: np.ndarray, turns: int) -> dict[str, float]:
+    """Seconds per row of the fastest turn of each; the number that comes with a contender is how many rows it takes."""
+    present = {name: (run, taken) for name, (run, taken) in contenders.items() if run is not None}
+    for run, _ in present.values():
+        run(rows)  # compile, fill caches
+    times = dict.fromkeys(present, np.inf)
+    for _ in range(turns):
+        for name, (run, taken) in present.items():
+            began = time.perf_counter()
+            run(rows)
+            times[name] = min(times[name], (time.perf_counter() - began) / taken)
+    return times
+
+
+def table(title: str, unit: str, columns: dict[str, dict[str, float]]) -> None:
+    names = list(dict.fromkeys(name for times in columns.values() for name in times))
+    print(f"\n{title}\n{unit:34}" + "".join(f"{column:>14}" for column in columns))
+    for name in names:
+        cells = (f"{times[name]:14.3f}" if name in times else f"{'-':>14}" for times in columns.values())
+        print(f"{name:34}" + "".join(cells))
+
+
+def verdict(what: str, ratio: float, target: float, at_most: bool = False) -> None:
+    met = ratio <= target if at_most else ratio >= target
+    sign = "<=" if at_most else ">="
+    print(f"  {what:58} {ratio:9.3g}   target {sign} {target:<5g} {'met' if met else 'MISSED'}")
+
+
+def one_stream(turns: int) -> None:
+    columns: dict[str, dict[str, float]] = {}
+    for size in SIZES:
+        filter, system, rows = size.filter(), size.system, size.data.values[:400]
+        contenders: dict[str, tuple[Steps | None, int]] = {
+            "bare numpy": (bare(filter), len(rows)),
+            "psimlearn update": (ours(filter), len(rows)),
+            "psimlearn update + predict": (ours_predicting(filter), len(rows)),
+            "filterpy": (with_filterpy(system), len(rows)),
+            "simdkalman": (with_simdkalman(system), len(rows)),
+            "dynamax, jitted": (with_dynamax(system), len(rows)),
+            "pykalman": (with_pykalman(system), 100),
+        }
+        columns[str(size)] = {name: 1e6 * t for name, t in fastest(contenders, rows, turns).items()}
+    table("One update of one stream", "microseconds", columns)
+    for size in SIZES:
+        times = columns[str(size)]
+        live = times["psimlearn update"]
+        verdict(f"{size}: update / bare numpy", live / times["bare numpy"], 2, at_most=True)
+        if "filterpy" in times and size.n < 60:
+            verdict(f"{size}: filterpy / update", times["filterpy"] / live, 10)
+
+
+def bank(turns: int, n_streams: int = 10_000) -> None:
+    size = SIZES[0]
+    rows = np.random.default_rng(0).standard_normal((10, n_streams, size.n))
+    gappy = rows.copy()
+    gappy[np.random.default_rng(1).random(rows.shape) < 0.02] = np.nan
+    filter, taken = size.filter(), len(rows) * n_streams
+    live = ours(filter, n_streams)
+    contenders: dict[str, tuple[Steps | None, int]] = {
+        "psimlearn update": (live, taken),
+        "psimlearn update, 2 % missing": (lambda _: live(gappy), taken),
+        "simdkalman": (with_simdkalman(size.system, n_streams), taken),
+    }
+    times = {name: 1e6 * t for name, t in fastest(contenders, rows, turns).items()}
+    table(f"A bank of {n_streams} streams", "microseconds per stream and step", {str(size): times})
+    verdict(f"{size}: microseconds", times["psimlearn update"], 0.3, at_most=True)
+    if "simdkalman" in times:
+        verdict(f"{size}: simdkalman / update", times["simdkalman"] / times["psimlearn update"], 10)
+
+
+def batch(turns: int) -> None:
+    columns: dict[str, dict[str, float]] = {}
+    for size in SIZES:
+        system, x = size.system, size.data.values.reshape(200, 200, size.n)
+        contenders: dict[str, tuple[Steps | None, int]] = {
+            "psimlearn run": (batch_of_ours(size.filter(), size.data), 40_000),
+            "psimlearn roll": (rollout_of_ours(size.filter(), size.data), 40_000),
+            "dynamax, jitted": (batch_with_dynamax(system), 40_000),
+            "simdkalman": (batch_with_simdkalman(system), 40_000),
+            "filterpy (1000 rows)": (batch_with_filterpy(system), 1000),
+            "pykalman (200 rows)": (batch_with_pykalman(system), 200),
+        }
+        if size.n > 2:
+            contenders["psimlearn run, rank 15"] = (batch_of_ours(size.filter(15), size.data), 40_000)
+            contenders["psimlearn roll, rank 15"] = (rollout_of_ours(size.filter(15), size.data), 40_000)
+        columns[str(size)] = {name: 1e9 * t for name, t in fastest(contenders, x, turns).items()}
+    table("Filtering 200 recordings of 200 rows", "nanoseconds per row", columns)
+    for size in SIZES:
+        times = columns[str(size)]
+        own = {name: t for name, t in times.items() if name.startswith("psimlearn")}
+        others = [t for name, t in times.items() if name not in own]
+        for name, t in own.items():
+            if others:
+                verdict(f"{size}: fastest peer / {name}", min(others) / t, 1)
+
+
+def main(turns: int) -> None:
+    sizes = ", ".join(f"{size.n_states} at {size}" for size in SIZES)
+    print(f"States of the peers: {sizes}; the full belief has {', '.join(str(s.n * s.window) for s in SIZES)} numbers.")
+    for name in PEERS:
+        if peer(name) is None:
+            print(f"{name} is not installed: left out.")
+    one_stream(10 * turns)
+    bank(turns)
+    batch(max(turns // 2, 2))
+
+
+if __name__ == "__main__":
+    main(2 if sys.argv[1:] == ["small"] else 6)
