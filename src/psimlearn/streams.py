@@ -244,7 +244,8 @@ class Folded(Streams):
     def recent(self) -> Float[np.ndarray, "b lags n"]:
         """The last observations, newest first, standardised and filled."""
         scale = self.filter.scaling.scale
-        return self._by_stream(self._rows[1].recent).reshape(-1, self.filter.lags, len(scale)) / scale
+        recent: np.ndarray = self._by_stream(self._rows[1].recent).reshape(-1, self.filter.lags, len(scale)) / scale
+        return recent
 
     @property
     def controls(self) -> Float[np.ndarray, "b q"]:
@@ -315,10 +316,10 @@ class Folded(Streams):
         return views[0], views[1], views[2]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without views, which a copy or a file would tear apart."""
+        """A copy of the rows instead of their views, which a copy or a file would tear apart."""
         return {**self.__dict__, "_rows": np.stack([row.z for row in self._rows])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """With views of rows of its own."""
+        """With views of those rows."""
         self.__dict__.update(state)
-        self._rows = self._views(state["_rows"].copy())
+        self._rows = self._views(state["_rows"])
