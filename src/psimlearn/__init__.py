@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from psimlearn.errors import ModelFileError as ModelFileError
     from psimlearn.errors import PsimlearnError as PsimlearnError
     from psimlearn.errors import SettingsError as SettingsError
+    from psimlearn.estimator import PSIM as PSIM
     from psimlearn.evaluate import compare as compare
     from psimlearn.evaluate import errors_by_horizon as errors_by_horizon
     from psimlearn.features import SecondMoment as SecondMoment
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
     from psimlearn.learners import Ridge as Ridge
     from psimlearn.live import Live as Live
+    from psimlearn.scaler import TrajectoryScaler as TrajectoryScaler
     from psimlearn.train.dagger import dagger as dagger
     from psimlearn.train.forward import forward as forward
     from psimlearn.train.recipe import Recipe as Recipe
@@ -39,12 +41,14 @@ _HOMES = {
     "baselines": ["LastObservation", "TrainingMean"],
     "blackbox": ["SklearnLearner"],
     "errors": ["DataError", "DivergedError", "ModelFileError", "PsimlearnError", "SettingsError"],
+    "estimator": ["PSIM"],
     "evaluate": ["compare", "errors_by_horizon"],
     "features": ["SecondMoment", "Stack", "StackSquares"],
     "filter": ["Filter"],
     "io": ["load", "save"],
     "learners": ["RandomFourierRidge", "Ridge"],
     "live": ["Live"],
+    "scaler": ["TrajectoryScaler"],
     "train": ["Recipe", "best", "dagger", "forward"],
     "trajectories": ["Trajectories", "Trajectory"],
 }

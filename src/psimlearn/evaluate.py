@@ -11,7 +11,17 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.trajectories import Trajectories
 from psimlearn.windows import futures, schedule
 
-__all__ = ["Comparison", "Difference", "Forecaster", "compare", "errors_by_horizon", "folds", "mean_square", "power"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Forecaster",
+    "compare",
+    "errors_by_horizon",
+    "folds",
+    "mean_square",
+    "power",
+    "time_folds",
+]
 
 
 @runtime_checkable
@@ -89,6 +99,26 @@ def folds(
     order = rng.permutation(len(trajectories))
     for part in np.array_split(order, n_folds):
         yield trajectories[np.sort(np.setdiff1d(order, part))], trajectories[np.sort(part)]
+
+
+def time_folds(recording: Trajectories, n_folds: int, gap: int) -> Iterator[tuple[Trajectories, Trajectories]]:
+    """Training and test sets from one long recording: each stretch of time is tested once.
+
+    What lies before and after the tested stretch trains, less `gap` rows on either side of it: with a gap of the
+    window at least, no training target reaches into the test.
+    """
+    rows = len(recording.values)
+    if len(recording) != 1 or not 2 <= n_folds <= rows:
+        raise SettingsError(
+            f"time folds: required one recording and 2 to as many folds as it has rows, received {len(recording)} "
+            f"recordings, {rows} rows and {n_folds} folds. Use folds() for several recordings."
+        )
+    for test in np.array_split(np.arange(rows), n_folds):
+        before, after = np.arange(test[0] - gap), np.arange(test[-1] + 1 + gap, rows)
+        training = [part for part in (before, after) if len(part)]
+        if not training:
+            raise SettingsError(f"time folds: a gap of {gap} rows leaves nothing of {rows} rows to train on.")
+        yield recording.stretches(training), recording.stretches([test])
 
 
 class Difference(NamedTuple):

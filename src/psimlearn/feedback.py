@@ -30,6 +30,11 @@ class Feedback(NamedTuple):
         """The constant part of the map from beliefs to what is fed back."""
         return -self.mean * (self.weight / self.scale)
 
+    def weighted(self, factor: float) -> "Feedback":
+        """With everything that is fed back multiplied by a factor."""
+        low, high = (None if bound is None else bound * factor for bound in (self.low, self.high))
+        return self._replace(weight=self.weight * factor, low=low, high=high)
+
     def linear(self, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b r"]:
         """The linear part of that map."""
         projected = belief if self.directions is None else belief @ self.directions

@@ -23,9 +23,12 @@ from psimlearn.layout import Layout, Scaling, controls, lay_out
 from psimlearn.regressors import Linear, Regressor, block_by_block
 from psimlearn.trajectories import Trajectories
 from psimlearn.uncertainty import Calibration, log_likelihood
-from psimlearn.windows import RowIndex, beliefs_before, coming_places, unseen_before
+from psimlearn.windows import RowIndex, Schedule, beliefs_before, coming_places, unseen_before
 
-__all__ = ["Filter", "Rollout", "State", "Table"]
+__all__ = ["Filter", "Rollout", "Standing", "State", "Table"]
+
+
+UNCALIBRATED = "uncertainty needs a calibrated filter, as PSIM.fit makes it; received one without calibration."
 
 
 class State(NamedTuple):
@@ -55,6 +58,17 @@ class Rollout(NamedTuple):
     x: Float[np.ndarray, "rows n"]
     """Observations with the missing ones filled in."""
     z: Float[np.ndarray, "rows p"]
+
+
+class Standing(NamedTuple):
+    """A filter before every scheduled row, as if each row were a stream of its own."""
+
+    plan: Schedule
+    state: State
+    inputs: Float[np.ndarray, "rows horizon p"] | None
+    """Those to come, the last of a recording held beyond its end."""
+    unseen: Int[np.ndarray, " rows"]
+    """How many rows just before had nothing observed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,15 +166,27 @@ class Filter:
             unseen: how many of the last rows of each stream had nothing observed: predictions are that much older.
         """
         if self.calibration is None:
-            raise SettingsError(
-                "standard deviations need a calibrated filter, as PSIM.fit makes it; received one without calibration."
-            )
-        own = None
-        if isinstance(self.features, Variances):
-            own = self._read(self.features.variance, state, steps, future_inputs)
+            raise SettingsError(UNCALIBRATED)
+        own = self.own_variance(state, steps, future_inputs)
         horizon = np.arange(1, steps + 1) + np.broadcast_to(unseen, len(state.clock))[:, None]
         deviation: np.ndarray = np.sqrt(self.calibration.variance(horizon, own)) * self.scaling.scale
         return deviation
+
+    def multiples(
+        self, steps: int, coverage: float, unseen: Int[np.ndarray, " b"] | int = 0
+    ) -> Float[np.ndarray, "b steps n"]:
+        """How many of those deviations intervals of this coverage reach."""
+        if self.calibration is None:
+            raise SettingsError(UNCALIBRATED)
+        return self.calibration.reach(np.arange(1, steps + 1) + np.atleast_1d(unseen)[:, None], coverage)
+
+    def own_variance(
+        self, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
+    ) -> Float[np.ndarray, "b steps n"] | None:
+        """The variances that the beliefs themselves claim, standardised; None if their features claim none."""
+        if not isinstance(self.features, Variances):
+            return None
+        return self._read(self.features.variance, state, steps, future_inputs)
 
     def _read(
         self,
@@ -199,8 +225,12 @@ class Filter:
         observed = layout.observed
         z = np.empty((len(observed), len(self.feedback.mean) + observed.shape[1]))
         z[:, len(self.feedback.mean) :] = observed
-        stays = None if self.centre is not None else self.feedback.linear(self.prior(layout.x))
-        return Table(layout, z, stays)
+        return self.refurnished(Table(layout, z, None))
+
+    def refurnished(self, table: Table) -> Table:
+        """The same room for a filter with another prior or belief weight; the work space is shared."""
+        stays = None if self.centre is not None else self.feedback.linear(self.prior(table.layout.x))
+        return table._replace(stays=stays)
 
     def roll(self, table: Table) -> Rollout:
         """Filter all trajectories at once, one time index after the other, in closed loop."""
@@ -220,13 +250,25 @@ class Filter:
         """m_t, the belief held before each scheduled row."""
         return beliefs_before(self.beliefs(rollout), self.initial, rollout.layout.plan)
 
-    def run(self, trajectories: Trajectories) -> tuple[Float[np.ndarray, "rows d"], State]:
-        """The belief before every row, in the order of the recordings, and the state after each trajectory."""
+    def run(
+        self, trajectories: Trajectories, next_inputs: Float[np.ndarray, "m p"] | None = None
+    ) -> tuple[Float[np.ndarray, "rows d"], State]:
+        """The belief before every row, in the order of the recordings, and the state after each trajectory.
+
+        Args:
+            trajectories: recordings.
+            next_inputs: the input that follows each trajectory, which a filter with feed-through needs to know; the
+                last one is held if it is not given.
+        """
         rollout = self.roll(self.table(trajectories))
         plan, after = rollout.layout.plan, self.beliefs(rollout)
-        ends = plan.last()
+        before, ends = beliefs_before(after, self.initial, plan), plan.last()
         state = State(after[ends], rollout.x[rollout.layout.places[ends]], plan.length[ends])
-        return plan.packed(beliefs_before(after, self.initial, plan)), state
+        if self.feedthrough and next_inputs is not None and trajectories.inputs is not None:
+            earlier = State(before[ends], rollout.x[rollout.layout.places[plan.before()[ends]]], plan.time[ends])
+            last = trajectories.offsets[1:] - 1
+            state = self.step(earlier, trajectories.values[last], trajectories.inputs[last], next_inputs)
+        return plan.packed(before), state
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """What was predicted before each row for that row and those after it.
@@ -234,13 +276,24 @@ class Filter:
         Entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}, and from the inputs up to then where there are any; it
         may lie beyond the end of the recording, where inputs are held at their last value.
         """
+        plan, state, inputs, _ = self.standing(trajectories, horizon)
+        return plan.packed(self.ahead(state, horizon, inputs))
+
+    def reach(self, trajectories: Trajectories, horizon: int, coverage: float) -> Float[np.ndarray, "rows horizon n"]:
+        """How far either side of `forecast` intervals go that cover this share of observations."""
+        plan, state, inputs, unseen = self.standing(trajectories, horizon)
+        reach = self.deviation(state, horizon, inputs, unseen) * self.multiples(horizon, coverage, unseen)
+        return plan.packed(reach)
+
+    def standing(self, trajectories: Trajectories, horizon: int) -> Standing:
+        """Where the filter stands before every row."""
         rollout = self.roll(self.table(trajectories))
         plan, places = rollout.layout.plan, rollout.layout.places
-        recent = rollout.x[places[plan.before()]]
+        state = State(self.held(rollout), rollout.x[places[plan.before()]], plan.time)
         inputs = None
         if trajectories.inputs is not None:
             inputs = trajectories.inputs[plan.order][coming_places(plan, horizon)]
-        return plan.packed(self.ahead(State(self.held(rollout), recent, plan.time), horizon, inputs))
+        return Standing(plan, state, inputs, unseen_before(rollout.layout.x, plan))
 
     def log_likelihood(self, trajectories: Trajectories) -> Float[np.ndarray, " rows"]:
         """Of every row given those before it, in nats and the units of the recordings; 0 where nothing was observed.
@@ -267,14 +320,17 @@ class Filter:
     def hints(self, trajectories: Trajectories) -> Float[np.ndarray, "rows h"]:
         """E[h_t | x_0 .. x_t]: the filtered estimate of what was measured in training only."""
         rollout = self.roll(self.table(trajectories))
+        return rollout.layout.plan.packed(self.hint(*self.known(rollout)))
+
+    def known(self, rollout: Rollout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Once x_t was seen, at every scheduled row: m_t, (x_t, .., x_{t-lags+1}) and the inputs."""
         layout = rollout.layout
-        observed = rollout.x.take(layout.places, axis=0).reshape(len(rollout.x), -1)
-        return layout.plan.packed(self.hint(self.held(rollout), observed, layout.u))
+        return self.held(rollout), rollout.x.take(layout.places, axis=0).reshape(len(rollout.x), -1), layout.u
 
     def hint(
         self, belief: Float[np.ndarray, "b d"], observed: Float[np.ndarray, "b q"], u: Float[np.ndarray, "b p"]
     ) -> Float[np.ndarray, "b h"]:
-        """The hints of one row each: from the belief before it, the last observations with its own, and its inputs."""
+        """The hints of one row each, from what is `known` there."""
         if self.hinting is None:
             raise SettingsError("hints need a filter learnt from trajectories with hints; this one had none.")
         return self.hinting(np.concatenate([belief, observed, u], axis=1))

@@ -4,16 +4,17 @@ DAgger's "D := D u D'" is `merge`. For ridge regression the summary is a pair of
 cost of a round do not grow with the rounds, and shards of the data can be summarised apart and merged in any order.
 """
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+import scipy.sparse
 from jaxtyping import Float
 
 from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.regressors import Linear, RandomFourier, Regressor, fourier_features
 
-__all__ = ["GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
+__all__ = ["Coordinates", "GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
 
 CHUNK = 4096
 """Rows mapped to random features at a time: bounds the memory of a summary."""
@@ -76,6 +77,13 @@ class GramSums(NamedTuple):
         return self._replace(y=self.y - sums - self.n * constant, zy=zy, yy=float(yy))
 
 
+class Coordinates(NamedTuple):
+    """Sparse maps from z to coordinates in which weights are penalised, and in which a kernel measures distances."""
+
+    ridge: Any
+    kernel: Any
+
+
 @dataclass(frozen=True)
 class Ridge:
     """Ridge regression: minimise the mean of ||y - Wz - b||^2 over examples, plus alpha ||W||^2.
@@ -85,6 +93,8 @@ class Ridge:
 
     alpha: float = 1e-6
     intercept: bool = True
+    coordinates: Coordinates | None = field(default=None, compare=False, repr=False)
+    """Penalise the weights, and the intercept with them, in these coordinates of z instead; set by trainers."""
 
     def __post_init__(self) -> None:
         """A negative penalty would be solved for, and be wrong."""
@@ -118,6 +128,8 @@ class Ridge:
     def solve(self, stats: GramSums) -> Linear:
         """W = (Z'Z + alpha N)^-1 Z'Y on centred sums, and the intercept that no penalty touches."""
         stats = stats._replace(n=max(stats.n, 1.0))
+        if self.coordinates is not None:
+            return _solved_in(self.coordinates.ridge, stats, self.alpha)
         if not self.intercept:
             weights = _solve_regularised(stats.zz / stats.n, stats.zy / stats.n, self.alpha)
             return Linear(weights, np.zeros_like(stats.y))
@@ -125,7 +137,7 @@ class Ridge:
         return Linear(weights, (stats.y - stats.z @ weights) / stats.n)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class RandomFourierRidge:
     """Ridge regression on random Fourier features of a Gaussian kernel.
 
@@ -141,7 +153,9 @@ class RandomFourierRidge:
     raw_inputs: bool = True
     bandwidth_factor: float = 1.0
     intercept: bool = True
-    directions: Float[np.ndarray, "p half"] | None = None
+    coordinates: Coordinates | None = field(default=None, compare=False, repr=False)
+    """As in `Ridge`, for the raw inputs; distances are measured in its other coordinates."""
+    directions: Float[np.ndarray, "p half"] | None = field(default=None, compare=False, repr=False)
     """Frozen by `prepare`."""
 
     def __post_init__(self) -> None:
@@ -156,8 +170,12 @@ class RandomFourierRidge:
         """Freeze the bandwidth and the random directions; what is frozen already stays."""
         if self.directions is not None:
             return self
-        bandwidth = self.bandwidth_factor * _median_distance(z, rng)
-        return replace(self, directions=rng.standard_normal((z.shape[1], self.n_features // 2)) / bandwidth)
+        seen = z if self.coordinates is None else z @ self.coordinates.kernel
+        bandwidth = self.bandwidth_factor * _median_distance(seen, rng)
+        directions = rng.standard_normal((z.shape[1], self.n_features // 2)) / bandwidth
+        return replace(
+            self, directions=directions if self.coordinates is None else self.coordinates.kernel @ directions
+        )
 
     def summarise(
         self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, GramSums] | None = None
@@ -175,6 +193,10 @@ class RandomFourierRidge:
     def solve(self, stats: GramSums) -> RandomFourier:
         """Ridge regression on the mapped examples, the cosines and sines scaled to approximate a kernel."""
         half = self._frozen.shape[1]
+        if self.coordinates is not None:
+            blocks = [scipy.sparse.eye_array(2 * half) * half**-0.5, *[self.coordinates.ridge] * self.raw_inputs]
+            mapped = _solved_in(scipy.sparse.block_diag(blocks, format="csr"), stats, self.alpha)
+            return RandomFourier(self._frozen, self.raw_inputs, mapped)
         scale = np.ones(len(stats.z))
         scale[: 2 * half] = half**-0.5
         linear = self._ridge.solve(stats.scaled(scale))
@@ -230,6 +252,18 @@ def _median_distance(z: Float[np.ndarray, "b p"], rng: np.random.Generator, most
     squared = norms[:, None] + norms - 2 * some @ some.T
     median = float(np.median(squared[np.triu_indices(len(some), 1)])) if len(some) > 1 else 0.0
     return np.sqrt(median) if median > 0 else 1.0
+
+
+def _solved_in(change: Any, stats: GramSums, alpha: float) -> Linear:
+    """Ridge regression on z @ change and a constant, all penalised alike, as a map of z."""
+    p = len(stats.z)
+    gram, cross = np.empty((p + 1, p + 1)), np.empty((p + 1, len(stats.y)))
+    gram[:p, :p] = (change.T @ (change.T @ stats.zz).T) / stats.n
+    gram[:p, p] = gram[p, :p] = (change.T @ stats.z) / stats.n
+    gram[p, p] = 1.0
+    cross[:p], cross[p] = (change.T @ stats.zy) / stats.n, stats.y / stats.n
+    weights = _solve_regularised(gram, cross, alpha)
+    return Linear(change @ weights[:p], weights[p])
 
 
 def _solve_regularised(

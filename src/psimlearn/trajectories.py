@@ -254,11 +254,14 @@ class Trajectories(Sequence[Trajectory]):
             for start in range(first, max(end - length, first) + 1, length + gap)
         ]
         ends = [min(start + length, end) for start, end in zip(starts, self._ends(starts), strict=True)]
-        rows = np.concatenate([np.arange(*span) for span in zip(starts, ends, strict=True)])
+        return self.stretches([np.arange(*span) for span in zip(starts, ends, strict=True)])
+
+    def stretches(self, rows: Sequence[Int[np.ndarray, " part"]]) -> "Trajectories":
+        """Trajectories made of packed rows: each array of adjacent rows, all of one trajectory, becomes one."""
         return replace(
             self,
-            **self._taken(rows),
-            offsets=np.cumsum([0, *(np.array(ends) - np.array(starts))]),
+            **self._taken(np.concatenate(rows)),
+            offsets=np.cumsum([0, *map(len, rows)]),
             ids=None,
         )
 

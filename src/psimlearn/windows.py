@@ -19,11 +19,13 @@ __all__ = [
     "coming_places",
     "example_blocks",
     "example_rows",
+    "foretelling",
     "futures",
     "histories",
     "lag_places",
     "later_futures",
     "schedule",
+    "unseen_at_end",
     "unseen_before",
     "whole_futures",
 ]
@@ -177,6 +179,19 @@ def unseen_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndar
     return unseen
 
 
+def unseen_at_end(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " m"]:
+    """How many rows at the end of each packed trajectory have nothing observed.
+
+    >>> unseen_at_end(np.array([[1.0], [np.nan], [np.nan], [2.0]]), np.array([0, 3, 4]))
+    array([2, 0])
+    """
+    rows = np.arange(len(values))
+    seen = np.where(np.isnan(values).all(axis=1), -1, rows)
+    last_seen = np.maximum.reduceat(seen, offsets[:-1])
+    unseen: np.ndarray = offsets[1:] - 1 - np.maximum(last_seen, offsets[:-1] - 1)
+    return unseen
+
+
 def lag_places(plan: Schedule, lags: int) -> Int[np.ndarray, "rows lags"]:
     """The scheduled rows of x_t, x_{t-1}, .., x_{t-lags+1}; the first row is repeated before the beginning."""
     return np.stack([plan.place(-j) for j in range(lags)], axis=1)
@@ -185,6 +200,20 @@ def lag_places(plan: Schedule, lags: int) -> Int[np.ndarray, "rows lags"]:
 def coming_places(plan: Schedule, horizon: int) -> Int[np.ndarray, "rows horizon"]:
     """The scheduled rows of time t, t+1, .., t+horizon-1; the last row is repeated beyond the end."""
     return np.stack([plan.place(j) for j in range(horizon)], axis=1)
+
+
+def foretelling(offsets: Int[np.ndarray, " edges"], horizon: int) -> tuple[RowIndex, RowIndex]:
+    """For every packed row, the row before which it was to be predicted `horizon` steps ahead, and how many rows later.
+
+    Near the beginning of a trajectory fewer steps have to do: nothing is seen before the first row.
+
+    >>> foretelling(np.array([0, 4]), 3)
+    (array([0, 0, 0, 1]), array([0, 1, 2, 2]))
+    """
+    rows = np.arange(offsets[-1])
+    time = rows - np.repeat(offsets[:-1], np.diff(offsets))
+    later = np.minimum(time, horizon - 1)
+    return rows - later, later
 
 
 def beliefs_before(

@@ -1,7 +1,8 @@
 """DAgger (Alg. 2 of the paper): one filter for all times, refitted to all the beliefs it and its forebears met."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -45,8 +46,8 @@ def dagger(
     yield from aggregate(begun, held_out(begun.filter, validation, criterion), n_rounds)
 
 
-def aggregate(begun: Beginning, validation: HeldOut, n_rounds: int) -> Iterator[Round]:
-    """The rounds of DAgger from where training begins."""
+def aggregate(begun: Beginning, validation: HeldOut, n_rounds: int) -> Generator[Round, None, Any]:
+    """The rounds of DAgger from where training begins; the generator returns the summary of all that was met."""
     current, learner, stats, lessons = begun
     dropped = 0
     for number in range(n_rounds):
@@ -57,3 +58,4 @@ def aggregate(begun: Beginning, validation: HeldOut, n_rounds: int) -> Iterator[
         stats = new if stats is None else learner.merge(stats, new)
         current = replace(round.filter, regressors=(learner.solve(stats),))
     yield scored(n_rounds, current, validation, dropped)  # the last refit is a candidate too
+    return stats

@@ -4,18 +4,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import Int
 
 from psimlearn.errors import DataError
 from psimlearn.features import Features
+from psimlearn.filter import Filter
 from psimlearn.learners import Learner, Stats
 from psimlearn.regressors import Regressor
-from psimlearn.train.init import begin, ground
+from psimlearn.train.init import Beginning, begin, ground
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Criterion, Round, held_out, scored
 from psimlearn.trajectories import Trajectories
 from psimlearn.windows import example_blocks
 
-__all__ = ["forward"]
+__all__ = ["forward", "step_by_step"]
 
 
 def forward(
@@ -44,12 +46,27 @@ def forward(
         recipe: the choices around the algorithm.
         criterion: the closed-loop error by which the filter is scored.
     """
-    blank, learner, _, lessons = begin(ground(train, features, "history", recipe), learner, "history", recipe, rng)
-    layout, x = lessons.table.layout, lessons.x
-    steps = example_blocks(layout.plan, features.window)
+    begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, rng)
+    steps = example_blocks(begun.lessons.table.layout.plan, features.window)
     turn = rng.permutation(len(train)) % len(steps) if disjoint else None
+    filter = step_by_step(begun, turn)
+    yield scored(0, filter, held_out(filter, validation, criterion))
+
+
+def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *, tail: bool = False) -> Filter:
+    """One regressor after the other.
+
+    Args:
+        begun: where training begins.
+        turn: the step on which each trajectory is learnt from; None for every step.
+        tail: whether F_0, fitted to the initial beliefs of all steps, takes over where trajectories become too few,
+            instead of the last regressor.
+    """
+    blank, learner, _, lessons = begun
+    layout, x = lessons.table.layout, lessons.x
+    steps = example_blocks(layout.plan, blank.features.window)
     regressors: list[Regressor] = []
-    beliefs = np.tile(blank.initial, (len(train), 1))
+    beliefs = np.tile(blank.initial, (layout.plan.block(0).stop, 1))
     at = 0
     for t, block in enumerate(steps):
         beliefs = beliefs[: block.stop - block.start]
@@ -62,10 +79,11 @@ def forward(
             break
         regressors.append(learner.solve(learner.summarise(z[own], y[own])))
         beliefs = replace(blank, regressors=(regressors[-1],)).output(z, x[block], 0)
+    if tail:
+        regressors.append(blank.regressors[0])
     if not regressors:
         raise DataError(
             f"Forward Training: required at least {required} trajectories for each step (twice the {z.shape[1]} "
             f"inputs of a regressor), received {len(z[own])}. Use dagger, a smaller window, or more recordings."
         )
-    filter = replace(blank, regressors=tuple(regressors))
-    yield scored(0, filter, held_out(filter, validation, criterion))
+    return replace(blank, regressors=tuple(regressors))

@@ -7,13 +7,14 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError
-from psimlearn.features import Features
+from psimlearn.features import Features, Stack
 from psimlearn.feedback import Feedback
 from psimlearn.filter import Filter
 from psimlearn.gaps import conditional_fill, error_covariance
 from psimlearn.layout import Layout, Scaling, lay_out
-from psimlearn.learners import Learner, Ridge, Stats, generalised_alpha
+from psimlearn.learners import Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
 from psimlearn.regressors import Linear
+from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.lessons import Lessons, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.trajectories import Trajectories
@@ -104,13 +105,27 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     y = phi[target_rows] - filter.prior(x[rows])
     lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
     z = filter.inputs(m, x, layout, rows)
-    learner = learner.prepare(z, rng)
+    learner = _in_coordinates(learner, filter, recipe, z).prepare(z, rng)
     if init == "zero":
         return Beginning(filter, learner, None, lessons)
     stats = learner.summarise(z, y)
     filter = replace(filter, regressors=(learner.solve(stats),))
     lessons = lessons._replace(same=(len(feedback.mean), stats))
     return Beginning(filter, learner, stats if recipe.keep_start else None, lessons)
+
+
+def _in_coordinates(
+    learner: Learner[Any], filter: Filter, recipe: Recipe, z: Float[np.ndarray, "examples p"]
+) -> Learner[Any]:
+    """A learner that penalises changes and levels, if the recipe says so and it can."""
+    if recipe.level_weight is None or not isinstance(learner, Ridge | RandomFourierRidge):
+        return learner
+    assert isinstance(filter.features, Stack)
+    r, n, p = len(filter.feedback.mean), len(filter.scaling.mean), z.shape[1]
+    change = relative(filter.feedback, filter.features, n, recipe.lags, p)
+    deviation = np.std(z @ change, axis=0)
+    weights = (recipe.belief_weight, recipe.level_weight)
+    return replace(learner, coordinates=weighted(change, deviation, r, n, recipe.lags, *weights))
 
 
 def _standardisation(values: Float[np.ndarray, "rows n"], wanted: bool) -> Scaling:

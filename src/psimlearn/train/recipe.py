@@ -21,6 +21,8 @@ class Recipe:
         lags: how many of the last observations a step sees; 1 is the paper, more contain autoregression.
         prior: what the ridge shrinks predictions towards: the "mean", the "last" observation, or "zero".
         belief_weight: scales the belief before the ridge; 1 is the paper, 0 leaves direct autoregression.
+        level_weight: with the prior "last", regress on changes, and on the level of the last observation only so much:
+            the smaller, the less a recording's own offset matters. None regresses on lags as they are.
         rank: feed back only this many directions of the belief; predictions keep full width.
         box: keep what is fed back within the range of the features seen in training, widened on either side by this
             many times that range; None for no box.
@@ -34,6 +36,7 @@ class Recipe:
     lags: int = 1
     prior: Prior = "mean"
     belief_weight: float = 1.0
+    level_weight: float | None = None
     rank: int | None = None
     box: float | None = 1.0
     standardise: bool = True
@@ -61,6 +64,13 @@ def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -
         (
             recipe.prior != "last" or isinstance(features, Persistent),
             f"prior='last' needs features with persist(x), which {type(features).__name__} lacks; use prior='mean'",
+        ),
+        (
+            recipe.level_weight is None or (recipe.prior == "last" and isinstance(features, Stack)),
+            (
+                f"level_weight needs prior='last' and Stack features, received prior={recipe.prior!r} and "
+                f"{type(features).__name__}; use level_weight=None"
+            ),
         ),
         (
             recipe.rank is None or isinstance(features, Stack | StackSquares),

@@ -1,0 +1,364 @@
+"""PSIM: the scikit-learn face of psimlearn. It chooses, trains, calibrates and reports; the mathematics lives below."""
+
+import sys
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from psimlearn import io
+from psimlearn.errors import DataError, ModelFileError, SettingsError
+from psimlearn.fitting import fitted
+from psimlearn.learners import Coordinates, GramSums, RandomFourierRidge, Ridge
+from psimlearn.live import Live
+from psimlearn.panels import Received, is_table, received
+from psimlearn.report import summarised
+from psimlearn.settings import at_least_one, interpreted, lively, plain
+from psimlearn.train.absorb import absorbed
+from psimlearn.train.finish import hint_sums, merged_hints, with_hints
+from psimlearn.train.recipe import Recipe
+from psimlearn.trajectories import Trajectories
+from psimlearn.windows import foretelling, unseen_at_end
+
+__all__ = ["PSIM"]
+
+
+class PSIM(TransformerMixin, BaseEstimator):
+    """Learn a filter from recordings.
+
+    Whatever is a word ("ridge", "auto", ..) is chosen by closed-loop error on held-out recordings; whatever is a
+    number or an object is taken as it is. Recordings are a list of (T_i, n) arrays, one (T, n) array (one recording),
+    one (m, T, n) array, a data frame (one recording) or `Trajectories`; NaN means "not observed".
+
+    Args:
+        window: how many observations ahead a belief describes, k.
+        features: what a belief holds of them: "stack" (means), "squares" (means and variances), "moments" (a full
+            Gaussian), or your own.
+        learner: "ridge" (linear), "rff" (random Fourier features), "auto" (the better of the two), a `Ridge`, a
+            `RandomFourierRidge`, or any scikit-learn regressor.
+        trainer: "dagger" (one filter for all times) or "forward" (one for each time step; needs many recordings).
+        n_rounds: the most rounds of DAgger.
+        init: beliefs of the first round: "history", "teacher" or "zero".
+        lags: how many of the last observations a step sees; "auto" tries 1, the window and twice the window.
+        prior: what predictions are shrunk towards: the "mean", the "last" observation, or "zero"; "auto" chooses.
+        belief_weight: how freely the belief is used; 1 is the paper, 0 is autoregression; "auto" chooses.
+        level_weight: with the prior "last", how much predictions depend on the level rather than on changes: small
+            where recordings have offsets of their own; None regresses on lags as they are; "auto" chooses.
+        rank: feed back only so many directions of the belief; None for all, "auto" for as few as do no harm.
+        box: keep what is fed back near the range seen in training.
+        feedthrough: inputs act on the observation of their own row.
+        recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box and feedthrough.
+        criterion: what is minimised: the error over the whole "window" (each step ahead relative to the last
+            observation's) or "one-step".
+        validation: the share of recordings to hold out, or recordings of their own. A single recording is cut in time.
+        refit: train on all recordings once everything is chosen.
+        random_state: seeds the splits and the random features.
+        verbose: say what is being done.
+
+    Attributes:
+        filter_: the learnt `Filter`.
+        rounds_: the rounds of DAgger on the first split, of the settings chosen.
+        trials_: a list of dicts, one for everything that was tried; `pandas.DataFrame(model.trials_)` is a table.
+        report_: what `summary()` says, as plain values.
+    """
+
+    def __init__(
+        self,
+        window: int = 5,
+        *,
+        features: Any = "stack",
+        learner: Any = "ridge",
+        trainer: str = "dagger",
+        n_rounds: int = 20,
+        init: str = "history",
+        lags: int | str = "auto",
+        prior: str = "auto",
+        belief_weight: float | str = "auto",
+        level_weight: float | str | None = "auto",
+        rank: int | str | None = None,
+        box: bool = True,
+        feedthrough: bool = False,
+        recipe: Recipe | None = None,
+        criterion: str = "window",
+        validation: Any = 0.2,
+        refit: bool = True,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.window = window
+        self.features = features
+        self.learner = learner
+        self.trainer = trainer
+        self.n_rounds = n_rounds
+        self.init = init
+        self.lags = lags
+        self.prior = prior
+        self.belief_weight = belief_weight
+        self.level_weight = level_weight
+        self.rank = rank
+        self.box = box
+        self.feedthrough = feedthrough
+        self.recipe = recipe
+        self.criterion = criterion
+        self.validation = validation
+        self.refit = refit
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def as_published(cls, window: int = 5, *, learner: Any = None, init: str = "zero", **others: Any) -> "PSIM":
+        """The paper's algorithm, literally: nothing of ours, and nothing chosen but the round.
+
+        No lags, no prior, no box, no intercept, nothing standardised; the best round by one-step error on held-out
+        recordings. `learner` defaults to ridge regression without intercept.
+        """
+        settings: dict[str, Any] = {"recipe": Recipe.as_published(), "criterion": "one-step", "refit": False} | others
+        return cls(window, learner=learner or Ridge(intercept=False), init=init, **settings)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> "PSIM":
+        """Choose, train, calibrate. `y` is ignored."""
+        given = self._received(X, reset=True)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        self._adopt(given.trajectories, seed)
+        return self
+
+    def _adopt(self, data: Trajectories, seed: int) -> None:
+        result = fitted(data, interpreted(self.get_params(deep=False), data), seed, self._tell)
+        self.filter_ = result.filter
+        self.rounds_ = result.rounds
+        self.trials_ = [trial.row() for trial in result.trials]
+        self.report_ = result.report
+        self.n_rounds_ = result.n_rounds
+        self.recipe_ = result.candidate.recipe
+        self.learner_ = result.learner
+        self.sums_ = result.sums
+        self.hint_sums_ = result.hint_sums
+
+    def partial_fit(self, X: Any, y: Any = None) -> "PSIM":
+        """Learn from more recordings; the first call is `fit`.
+
+        The sums go on. Settings, scaling, box and calibration stay as they were; `report_["outside"]` is the share
+        of the new examples that lie outside the box of what was seen before.
+        """
+        if not hasattr(self, "filter_"):
+            return self.fit(X)
+        if self.sums_ is None:
+            raise SettingsError(
+                "partial_fit needs the sums of training, received a model without: after trainer='forward' there are "
+                "none, and a file keeps them only by save(path, with_sums=True). Use fit on all recordings."
+            )
+        data = self._received(X).trajectories
+        more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
+        self.hint_sums_ = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
+        self.filter_ = with_hints(more.filter, self.hint_sums_)
+        self.sums_ = more.sums
+        self.report_ = self.report_ | {"outside": more.outside}
+        return self
+
+    def summary(self) -> str:
+        """What the recordings were, what was chosen, and how it does on held-out recordings beside simple methods."""
+        check_is_fitted(self)
+        return summarised(self.report_)
+
+    # -- whole recordings ------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, horizon: int = 1) -> Any:
+        """Row t predicts x_t from the rows up to t - horizon; in the form of X."""
+        given = self._received(X)
+        return given.returned(self._foretold(given.trajectories, horizon), given.trajectories.names)
+
+    def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper bounds around `predict` that cover this share of what is observed."""
+        given = self._received(X)
+        data, names = given.trajectories, given.trajectories.names
+        mean = self._foretold(data, horizon)
+        reach = self.filter_.reach(data, horizon, coverage)[foretelling(data.offsets, horizon)]
+        return given.returned(mean - reach, names), given.returned(mean + reach, names)
+
+    def forecast(
+        self,
+        X: Any,
+        steps: int,
+        return_std: bool = False,
+        future_inputs: Any = None,
+        *,
+        coverage: float | None = None,
+    ) -> Any:
+        """Predict beyond the end of each recording: (m, steps, n), or (steps, n) for a single array.
+
+        Args:
+            X: recordings.
+            steps: how many rows.
+            return_std: return (mean, std); NaN beyond the horizons that calibration reached.
+            future_inputs: known inputs of those rows, (m, steps, p) or (steps, p).
+            coverage: return (mean, low, high) with intervals that cover this share of observations.
+        """
+        given = self._received(X)
+        data = given.trajectories
+        inputs = self._future_inputs(future_inputs, len(data), at_least_one(steps, "steps"))
+        state = self.filter_.run(data, None if inputs is None else inputs[:, 0])[1]
+        mean = self.filter_.ahead(state, steps, inputs)
+        if not return_std and coverage is None:
+            return given.one_each(mean)
+        unseen = unseen_at_end(data.values, data.offsets)
+        std = self.filter_.deviation(state, steps, inputs, unseen)
+        if coverage is None:
+            return given.one_each(mean), given.one_each(std)
+        reach = std * self.filter_.multiples(steps, coverage, unseen)
+        return tuple(given.one_each(bound) for bound in (mean, mean - reach, mean + reach))
+
+    def transform(self, X: Any) -> Any:
+        """The belief after each row, in standardised units; in the form of X."""
+        given = self._received(X)
+        rollout = self.filter_.roll(self.filter_.table(given.trajectories))
+        return given.returned(rollout.layout.plan.packed(self.filter_.beliefs(rollout)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """R^2 of the one-step predictions, averaged over channels; NaN if no channel varies."""
+        data = self._received(X).trajectories
+        errors = np.nansum((data.values - self._foretold(data, 1)) ** 2, axis=0)
+        seen = ~np.isnan(data.values)
+        mean = np.sum(data.values, axis=0, where=seen) / np.maximum(seen.sum(axis=0), 1)
+        power = np.sum((data.values - mean) ** 2, axis=0, where=seen)
+        varies = power > 0
+        return float(np.mean(1 - errors[varies] / power[varies])) if varies.any() else np.nan
+
+    def score_samples(self, X: Any) -> Any:
+        """The log-likelihood of each row given those before it, in nats: low where the system does as never before."""
+        given = self._received(X)
+        return given.returned(self.filter_.log_likelihood(given.trajectories))
+
+    def hints(self, X: Any) -> Any:
+        """E[h_t | x_1 .. x_t]: what was measured in training only, estimated at every row; in the form of X."""
+        given = self._received(X)
+        return given.returned(self.filter_.hints(given.trajectories))
+
+    # -- online ----------------------------------------------------------------------------------------------------
+
+    def start(self, n_streams: int = 1) -> Live:
+        """A filter at work: one stream, or a bank of them."""
+        check_is_fitted(self)
+        return Live(self.filter_, n_streams)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str], with_sums: bool = False) -> None:
+        """Write one safe file. It holds no recordings; with `with_sums`, what `partial_fit` needs to go on."""
+        check_is_fitted(self)
+        notes = {
+            "settings": {name: plain(name, value) for name, value in self.get_params(deep=False).items()},
+            "trials": self.trials_,
+            "report": self.report_,
+            "n_rounds": self.n_rounds_,
+            "recipe": plain("recipe", self.recipe_),
+            "learner": plain("learner", self.learner_),
+        }
+        io.save(self.filter_, path, notes=notes, arrays=self._sums() if with_sums else None)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "PSIM":
+        """Read what `save` wrote."""
+        filter, notes, arrays = io.read(path)
+        try:
+            model = cls(**{name: lively(value) for name, value in notes["settings"].items()})
+            model.trials_, model.report_, model.n_rounds_ = notes["trials"], notes["report"], notes["n_rounds"]
+            model.recipe_, model.learner_ = lively(notes["recipe"]), lively(notes["learner"])
+            model.sums_, model.hint_sums_ = None, []
+            if arrays:
+                model._restore(arrays)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelFileError(
+                f"{path}: required a file written by PSIM.save, received one without the estimator's settings "
+                f"({error}). psimlearn.load(path) may read its filter."
+            ) from error
+        model.filter_, model.rounds_ = filter, []
+        model.n_features_in_ = len(filter.scaling.mean)
+        return model
+
+    def _sums(self) -> dict[str, np.ndarray]:
+        """What partial_fit needs, as arrays."""
+        if not isinstance(self.sums_, GramSums):
+            raise ModelFileError(
+                "with_sums=True needs the sums of a Ridge or RandomFourierRidge trained by DAgger, received none; save "
+                "without sums."
+            )
+        arrays = {f"sums.{name}": np.atleast_1d(value) for name, value in self.sums_._asdict().items()}
+        for i, (which, own) in enumerate(self.hint_sums_):
+            arrays |= {f"hints.{i}.{name}": np.atleast_1d(value) for name, value in own._asdict().items()}
+            arrays[f"hints.{i}.which"] = np.array(which, dtype=np.float64)
+        learner = self.learner_
+        if isinstance(learner, RandomFourierRidge) and learner.directions is not None:
+            arrays["directions"] = learner.directions
+        if isinstance(learner, Ridge | RandomFourierRidge) and learner.coordinates is not None:
+            arrays |= {f"coordinates.{name}": own.toarray() for name, own in learner.coordinates._asdict().items()}
+        return arrays
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        def sums(prefix: str) -> GramSums:
+            own = {name: arrays[f"{prefix}.{name}"] for name in GramSums._fields}
+            return GramSums(**own | {"n": own["n"].item(), "yy": own["yy"].item()})
+
+        self.sums_ = sums("sums")
+        while f"hints.{len(self.hint_sums_)}.which" in arrays:
+            prefix = f"hints.{len(self.hint_sums_)}"
+            self.hint_sums_.append((tuple(arrays[f"{prefix}.which"].astype(int).tolist()), sums(prefix)))
+        learner = self.learner_
+        if isinstance(learner, RandomFourierRidge):
+            learner = replace(learner, directions=arrays["directions"])
+        if "coordinates.ridge" in arrays and isinstance(learner, Ridge | RandomFourierRidge):
+            maps = [csr_array(arrays[f"coordinates.{name}"]) for name in Coordinates._fields]
+            learner = replace(learner, coordinates=Coordinates(*maps))
+        self.learner_ = learner
+
+    # -- in and out ------------------------------------------------------------------------------------------------
+
+    def _received(self, X: Any, reset: bool = False) -> Received:
+        """Recordings in any form, checked for the channels of `fit`."""
+        if not reset:
+            check_is_fitted(self)
+        if is_table(X):  # scikit-learn knows best what can be wrong with a table
+            table = validate_data(self, X, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=1 + reset)
+            given = received(X) if hasattr(X, "columns") else Received(Trajectories.of(table), "table")
+        else:
+            given = received(X)
+        n = given.trajectories.n_channels
+        if reset:
+            self.n_features_in_ = n
+        if n != self.n_features_in_:
+            raise DataError(f"required {self.n_features_in_} channels as in fit, received {n}.")
+        return given
+
+    def _future_inputs(self, inputs: Any, m: int, steps: int) -> Float[np.ndarray, "m steps p"] | None:
+        if inputs is None:
+            return None
+        array = np.asarray(inputs, dtype=np.float64)
+        array = array[None] if array.ndim == 2 else array
+        p = 0 if self.filter_.input_scaling is None else len(self.filter_.input_scaling.mean)
+        if array.ndim != 3 or array.shape[::2] != (m, p) or array.shape[1] < steps or not np.isfinite(array).all():
+            raise DataError(
+                f"future_inputs: required finite numbers of shape ({m}, {steps}, {p}), received shape {array.shape}."
+            )
+        return array[:, :steps]
+
+    def _foretold(self, data: Trajectories, horizon: int) -> Float[np.ndarray, "rows n"]:
+        ahead = self.filter_.forecast(data, at_least_one(horizon, "horizon"))
+        return ahead[foretelling(data.offsets, horizon)]
+
+    def _tell(self, message: str) -> None:
+        if self.verbose:
+            print(f"psimlearn: {message}", file=sys.stderr, flush=True)
+
+    def __sklearn_tags__(self) -> Any:
+        """NaN is welcome, and there is no target."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = False
+        return tags

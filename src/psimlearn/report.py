@@ -1,0 +1,96 @@
+"""What was done, in plain values that a file can hold, and in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.errors import DataError
+from psimlearn.evaluate import Forecaster, errors_by_horizon
+from psimlearn.filter import Filter
+from psimlearn.regressors import Linear
+from psimlearn.trajectories import Trajectories
+
+__all__ = ["described", "error_table", "spectral_radius", "summarised"]
+
+LEARNERS = {"Ridge": "linear regression", "RandomFourierRidge": "random Fourier features"}
+
+
+def described(data: Trajectories) -> dict[str, Any]:
+    """Recordings in numbers."""
+    return {
+        "recordings": len(data),
+        "rows": len(data.values),
+        "channels": data.n_channels,
+        "inputs": data.n_inputs,
+        "hints": data.n_hints,
+        "shortest": int(data.lengths.min()),
+        "longest": int(data.lengths.max()),
+        "missing": float(np.isnan(data.values).mean()),
+    }
+
+
+def error_table(
+    methods: Mapping[str, Sequence[Forecaster]],
+    held_out: Sequence[tuple[Trajectories, Float[np.ndarray, " n"]]],
+    horizon: int,
+) -> dict[str, list[float]]:
+    """Errors by horizon, averaged over splits, of which each has a forecaster and a scale of channels."""
+    table = {}
+    for name, forecasters in methods.items():
+        try:
+            errors = [
+                errors_by_horizon(forecaster, held, horizon, scale=scale)
+                for forecaster, (held, scale) in zip(forecasters, held_out, strict=bool(forecasters))
+            ]
+        except DataError:  # nothing was observed at some horizon
+            continue
+        if errors:
+            table[name] = [float(e) for e in np.mean(errors, axis=0)]
+    return table
+
+
+def spectral_radius(filter: Filter) -> float | None:
+    """Of the map from what is fed back to what is fed back next; None where that is not linear."""
+    regressor = filter.regressors[-1]
+    if not isinstance(regressor, Linear):
+        return None
+    fed = regressor.weights[: len(filter.feedback.mean)]
+    return float(np.abs(np.linalg.eigvals(filter.feedback.linear(fed))).max())
+
+
+def summarised(report: Mapping[str, Any]) -> str:
+    """A report as text."""
+    data, choices = report["data"], report["choices"]
+    extras = "".join(f", {data[what]} {what}" for what in ("inputs", "hints") if data[what])
+    gaps = f", {data['missing']:.1%} missing" if data["missing"] else ""
+    ridge = "" if choices["alpha"] is None else f", ridge {choices['alpha']:.0e}"
+    bandwidth = "" if choices["bandwidth_factor"] is None else f", bandwidth factor {choices['bandwidth_factor']:g}"
+    learner = LEARNERS.get(choices["learner"], choices["learner"]) + ridge + bandwidth
+    level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"
+    radius = "" if report["radius"] is None else f", spectral radius {report['radius']:.3f}"
+    outside = f", {report['outside']:.1%} of later examples outside it" if "outside" in report else ""
+    lines = [
+        (
+            f"data       {data['recordings']} recordings of {data['shortest']} to {data['longest']} rows, "
+            f"{data['rows']} in all, {data['channels']} channels{extras}{gaps}"
+        ),
+        (
+            f"chosen     {learner}; lags {choices['lags']}, prior {choices['prior']!r}, belief weight "
+            f"{choices['belief_weight']:g}{level}, rank {choices['rank'] or 'full'}; {choices['trainer']}, round "
+            f"{choices['best_round']}"
+        ),
+        f"held out   {report['splits']}; {report['tried']} settings tried, {report['diverged']} diverged",
+        (
+            f"in loop    {report['clipped']:.1%} of beliefs on the edge of the box{outside}, {report['dropped']} rows "
+            f"dropped{radius}"
+        ),
+        "",
+        "held-out error by steps ahead, in squared standard deviations, channels summed:",
+    ]
+    steps = len(next(iter(report["errors"].values()), []))
+    lines.append(" " * 18 + "".join(f"{h:>10}" for h in range(1, steps + 1)))
+    lines += [f"{name:18}" + "".join(f"{e:10.4g}" for e in errors) for name, errors in report["errors"].items()]
+    lines += ["", *(f"note: {note}" for note in report["notes"])] if report["notes"] else []
+    return "\n".join(lines)

@@ -1,0 +1,58 @@
+"""Coordinates in which "nothing changes" is the origin: what a ridge penalises if the last observation is its prior.
+
+    [m_t - persist(x_t)]    what was expected, relative to what is
+    [x_t]                   the level, times the level weight
+    [x_t - x_{t-1}; ..]     changes
+    [u]                     inputs
+
+All but the inputs are brought to unit deviation. Lags of a smooth signal are nearly equal, and a ridge on the lags
+themselves would have to pay for large weights of opposite sign to see a velocity; here it is one small weight. With a
+small level weight predictions hardly depend on the level, so that a recording with an offset of its own is no surprise.
+"""
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float
+
+from psimlearn.features import Stack
+from psimlearn.feedback import Feedback
+from psimlearn.learners import Coordinates
+
+__all__ = ["relative", "weighted"]
+
+KERNEL_CHANGE = 0.2
+"""How much a change counts beside a level in the distances of a kernel."""
+
+
+def relative(feedback: Feedback, features: Stack, n: int, lags: int, p: int) -> scipy.sparse.csr_array:
+    """The map from z to those coordinates, before they are scaled."""
+    r = len(feedback.mean)
+    change = scipy.sparse.lil_array((p, p))
+    change.setdiag(1.0)
+    change[r : r + n, :r] = -feedback.linear(features.persist(np.eye(n)))
+    for column in range(r + n, r + lags * n):  # z holds x_t, x_{t-1}, ..; column j becomes newer - older
+        change[column - n, column], change[column, column] = 1.0, -1.0
+    compact = scipy.sparse.csr_array(change)
+    compact.eliminate_zeros()
+    return compact
+
+
+def weighted(
+    change: scipy.sparse.csr_array,
+    deviation: Float[np.ndarray, " p"],
+    r: int,
+    n: int,
+    lags: int,
+    belief_weight: float,
+    level_weight: float,
+) -> Coordinates:
+    """Scale coordinates of the given deviations for a ridge and for a kernel."""
+    unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-12)
+    ridge, kernel = unit.copy(), unit.copy()
+    belief, level, changes = slice(r), slice(r, r + n), slice(r + n, r + lags * n)
+    ridge[belief] *= belief_weight
+    ridge[level] *= level_weight
+    kernel[belief] *= KERNEL_CHANGE * belief_weight
+    kernel[changes] *= KERNEL_CHANGE
+    ridge[changes.stop :] = kernel[changes.stop :] = 1.0
+    return Coordinates(change @ scipy.sparse.diags_array(ridge), change @ scipy.sparse.diags_array(kernel))
