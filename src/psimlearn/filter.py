@@ -9,14 +9,14 @@ The belief m has full width and all predictions are read from it; only what is f
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.features import Features, Persistent, Variances
+from psimlearn.features import Features, Persistent, Stack, Variances
 from psimlearn.feedback import Feedback
 from psimlearn.gaps import conditional_fill
 from psimlearn.layout import Layout, Scaling, controls, lay_out
@@ -276,8 +276,23 @@ class Filter:
         Entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}, and from the inputs up to then where there are any; it
         may lie beyond the end of the recording, where inputs are held at their last value.
         """
+        if trajectories.inputs is None and isinstance(self.features, Stack) and horizon <= self.features.window:
+            rollout = self.roll(self.table(trajectories))
+            blocks = self._narrowed(horizon).held(rollout).reshape(len(rollout.x), horizon, -1)
+            return rollout.layout.plan.packed(self.scaling.undo(blocks))
         plan, state, inputs, _ = self.standing(trajectories, horizon)
         return plan.packed(self.ahead(state, horizon, inputs))
+
+    def _narrowed(self, window: int) -> "Filter":
+        """A filter that computes only the first blocks of the beliefs of this one, from what this one feeds back."""
+        d = window * len(self.scaling.mean)
+        return replace(
+            self,
+            features=Stack(window),
+            regressors=tuple(regressor.through(lambda y: y[:, :d], np.zeros(d)) for regressor in self.regressors),
+            initial=self.initial[:d],
+            centre=None if self.centre is None else self.centre[:d],
+        )
 
     def reach(self, trajectories: Trajectories, horizon: int, coverage: float) -> Float[np.ndarray, "rows horizon n"]:
         """How far either side of `forecast` intervals go that cover this share of observations."""

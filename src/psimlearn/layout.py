@@ -44,6 +44,8 @@ class Layout(NamedTuple):
     @property
     def observed(self) -> Float[np.ndarray, "rows q"]:
         """The columns of z that do not depend on a belief, unless something is missing."""
+        if self.places.shape[1] == 1 and not self.u.shape[1]:
+            return self.x
         return np.concatenate([self.x.take(self.places, axis=0).reshape(len(self.x), -1), self.u], axis=1)
 
 
@@ -63,7 +65,9 @@ def lay_out(
     if input_scaling is not None and trajectories.inputs is not None:
         own = trajectories.inputs[plan.order]
         u = controls(input_scaling, own, own[plan.after()], feedthrough)
-    x = scaling(trajectories.values.take(plan.order, axis=0))
+    x = trajectories.values.take(plan.order, axis=0)
+    x -= scaling.mean
+    x /= scaling.scale
     return Layout(plan, x, u, lag_places(plan, lags), bool(np.isnan(x).any()))
 
 

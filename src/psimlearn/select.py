@@ -152,20 +152,27 @@ class Course:
 
     def start(self, candidate: Candidate) -> tuple[Beginning, HeldOut]:
         """Where a candidate begins: from scratch, or from a beginning that differs by what sums can account for."""
-        recipe, learner = candidate
         if candidate.alpha is None or self.init == "zero":
             return self._begin(candidate)
-        shared = isinstance(learner, Ridge) and isinstance(self.features, Stack) and recipe.prior != "zero"
-        base = candidate.kind
-        if shared:
-            base = base._replace(recipe=replace(recipe, prior="mean", belief_weight=1.0, level_weight=None))
-        if base not in self._kept:
-            self._kept = {base: self._begin(base)}
-        begun, held = self._kept[base]
-        if shared:
-            begun = revised(begun, recipe.prior, recipe.belief_weight, recipe.level_weight)
-            held = held._replace(table=begun.filter.refurnished(held.table))
+        begun, held = self._of_kind(candidate.kind)
         return with_ridge(begun, candidate.alpha), held
+
+    def _of_kind(self, kind: Candidate) -> tuple[Beginning, HeldOut]:
+        """A beginning without its F_0; the last one, and the last that others could be derived from, are kept."""
+        recipe = kind.recipe
+        if kind in self._kept:
+            return self._kept[kind]
+        if not (isinstance(kind.learner, Ridge) and isinstance(self.features, Stack) and recipe.prior != "zero"):
+            self._kept = {kind: self._begin(kind)}
+            return self._kept[kind]
+        base = kind._replace(recipe=replace(recipe, prior="mean", belief_weight=1.0, level_weight=None))
+        begun, held = self._kept[base] if base in self._kept else self._begin(base)
+        derived = revised(begun, recipe.prior, recipe.belief_weight, recipe.level_weight)
+        self._kept = {
+            base: (begun, held),
+            kind: (derived, held._replace(table=derived.filter.refurnished(held.table))),
+        }
+        return self._kept[kind]
 
     def _begin(self, candidate: Candidate) -> tuple[Beginning, HeldOut]:
         if self._ground is None:

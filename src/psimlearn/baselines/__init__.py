@@ -4,5 +4,6 @@ from psimlearn.baselines.constant import LastObservation as LastObservation
 from psimlearn.baselines.constant import TrainingMean as TrainingMean
 from psimlearn.baselines.kalman import Kalman as Kalman
 from psimlearn.baselines.kalman import StationaryKalman as StationaryKalman
+from psimlearn.baselines.lagged import Lagged as Lagged
 
-__all__ = ["Kalman", "LastObservation", "StationaryKalman", "TrainingMean"]
+__all__ = ["Kalman", "Lagged", "LastObservation", "StationaryKalman", "TrainingMean"]

@@ -1,0 +1,125 @@
+"""Defaults on real recordings, beside what people would use instead: the table of docs/real-data.md.
+
+    PSIMLEARN_DATA=folder python benchmarks/real.py [set ..] [--methods name ..]
+
+Every method is fitted on the same folds and scored on the same rows: at least 10 rows into a test recording, 1 to 5
+steps ahead, squared errors summed over channels. HIRO and walking are in standard deviations of the training data,
+channel by channel; the videos in shares of the total variance of 20 principal components of the training blocks.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.neural_network import MLPRegressor
+
+from psimlearn.baselines import Lagged, LastObservation, TrainingMean
+from psimlearn.estimator import PSIM
+from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
+from psimlearn.trajectories import Trajectories
+
+WINDOW, SKIP, N_FOLDS, N_COMPONENTS = 5, 10, 5, 20
+HORIZONS = (1, 3, 5)
+
+
+class Fold(NamedTuple):
+    train: Trajectories
+    test: Trajectories
+    scale: np.ndarray
+
+
+def by_recording(recordings: np.ndarray) -> Iterator[Fold]:
+    for train, test in folds(Trajectories.of(recordings.astype(np.float64)), N_FOLDS, np.random.default_rng(0)):
+        yield Fold(train, test, train.values.std(axis=0))
+
+
+def hiro(folder: Path) -> Iterator[Fold]:
+    """Trials S-22..S-46: S-02..S-21 are near copies of each other."""
+    return by_recording(np.load(folder / "robot_hiro_snap_assembly" / "hiro_success_20hz_350x12.npz")["X"][20:])
+
+
+def walking(folder: Path) -> Iterator[Fold]:
+    """30 body parts relative to the root."""
+    positions = np.load(folder / "mocap_cmu_walk" / "walk48_positions.npz")["positions"]
+    return by_recording((positions[:, :, 1:] - positions[:, :, :1]).reshape(48, 300, 90))
+
+
+def video(path: Path, stride: int) -> Iterator[Fold]:
+    """Blocks of `stride` frames, of which the last ones are left out as a gap."""
+    frames = next(array for array in np.load(path).values() if array.ndim == 3)
+    pixels = frames.reshape(len(frames), -1).astype(np.float64)
+    blocks = Trajectories.of(pixels).blocks(stride - WINDOW, WINDOW)
+    for train, test in folds(blocks, N_FOLDS, np.random.default_rng(0)):
+        mean = train.values.mean(axis=0)
+        components = np.linalg.svd(train.values - mean, full_matrices=False)[2][:N_COMPONENTS].T
+        projected = [Trajectories.of([(part.values - mean) @ components for part in half]) for half in (train, test)]
+        spread = np.sqrt(projected[0].values.var(axis=0).sum())
+        yield Fold(*projected, np.full(N_COMPONENTS, spread))
+
+
+SETS: dict[str, Callable[[Path], Iterator[Fold]]] = {
+    "HIRO assembly": hiro,
+    "walking": walking,
+    "flag": lambda folder: video(folder / "video_flag_dyntex" / "flag_44x36_gray.npz", 50),
+    "ocean": lambda folder: video(folder / "video_beach_waves" / "ocean_static_48x27_gray.npz", 74),
+    "beach swash": lambda folder: video(folder / "video_beach_waves" / "beach_swash_48x27_gray.npz", 50),
+}
+
+
+def learnt(**settings: Any) -> Callable[[Trajectories], Forecaster]:
+    return lambda train: PSIM(WINDOW, random_state=0, **settings).fit(train).filter_
+
+
+def autoregression(lags: int, prior: str) -> Callable[[Trajectories], Forecaster]:
+    """Direct multi-step ridge regression on lags: the filter without a belief, its ridge chosen in the same way."""
+    return learnt(lags=lags, prior=prior, belief_weight=0.0, level_weight=None)
+
+
+METHODS: dict[str, Callable[[Trajectories], Forecaster]] = {
+    "training mean": TrainingMean.fit,
+    "last observation": LastObservation.fit,
+    "AR-5": autoregression(5, "mean"),
+    "AR-5, persistence prior": autoregression(5, "last"),
+    "AR-10": autoregression(10, "mean"),
+    "AR-10, persistence prior": autoregression(10, "last"),
+    "ExtraTrees, 5 lags": lambda train: Lagged.fit(train, ExtraTreesRegressor(200, random_state=0)),
+    "MLP, 5 lags": lambda train: Lagged.fit(
+        train, MLPRegressor((100, 100), early_stopping=True, max_iter=500, random_state=0)
+    ),
+    "PSIM()": learnt(),
+    'PSIM(learner="auto")': learnt(learner="auto"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", default=list(SETS), metavar="set", help=f"of {', '.join(SETS)}")
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    chosen = parser.parse_args()
+    folder = Path(os.environ["PSIMLEARN_DATA"])
+    for name in chosen.sets:
+        parts = list(SETS[name](folder))
+        print(f"\n| {name} | 1 step | 3 steps | 5 steps | seconds a fit |\n|---|---|---|---|---|", flush=True)
+        for method in chosen.methods:
+            began = time.perf_counter()
+            forecasters = [METHODS[method](fold.train) for fold in parts]
+            seconds = (time.perf_counter() - began) / len(parts)
+            errors = np.array(
+                [
+                    errors_by_horizon(forecaster, fold.test, max(HORIZONS), skip=SKIP, scale=fold.scale)
+                    for forecaster, fold in zip(forecasters, parts, strict=True)
+                ]
+            )[:, np.array(HORIZONS) - 1]
+            cells = " | ".join(
+                f"{mean:.3g} +- {std:.1g}" for mean, std in zip(errors.mean(0), errors.std(0, ddof=1), strict=True)
+            )
+            print(f"| {method} | {cells} | {seconds:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
