@@ -57,9 +57,9 @@ def video(path: Path, stride: int) -> Iterator[Fold]:
     for train, test in folds(blocks, N_FOLDS, np.random.default_rng(0)):
         mean = train.values.mean(axis=0)
         components = np.linalg.svd(train.values - mean, full_matrices=False)[2][:N_COMPONENTS].T
-        projected = [Trajectories.of([(part.values - mean) @ components for part in half]) for half in (train, test)]
-        spread = np.sqrt(projected[0].values.var(axis=0).sum())
-        yield Fold(*projected, np.full(N_COMPONENTS, spread))
+        train, test = (Trajectories.of([(part.values - mean) @ components for part in half]) for half in (train, test))
+        spread = np.sqrt(train.values.var(axis=0).sum())
+        yield Fold(train, test, np.full(N_COMPONENTS, spread))
 
 
 SETS: dict[str, Callable[[Path], Iterator[Fold]]] = {
