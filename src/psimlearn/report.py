@@ -36,12 +36,15 @@ def error_table(
     held_out: Sequence[tuple[Trajectories, Float[np.ndarray, " n"]]],
     horizon: int,
 ) -> dict[str, list[float]]:
-    """Errors by horizon, averaged over splits, of which each has a forecaster and a scale of channels."""
+    """Errors by horizon, averaged over splits, of which each has a forecaster and a scale of channels.
+
+    Before the first row of a recording nothing was seen, so it is left out.
+    """
     table = {}
     for name, forecasters in methods.items():
         try:
             errors = [
-                errors_by_horizon(forecaster, held, horizon, scale=scale)
+                errors_by_horizon(forecaster, held, horizon, skip=1, scale=scale)
                 for forecaster, (held, scale) in zip(forecasters, held_out, strict=bool(forecasters))
             ]
         except DataError:  # nothing was observed at some horizon

@@ -12,7 +12,7 @@ from psimlearn.evaluate import mean_square
 from psimlearn.filter import Filter, Table
 from psimlearn.gaps import error_covariance
 from psimlearn.trajectories import Trajectories
-from psimlearn.windows import RowIndex, carried_forward, futures, whole_futures
+from psimlearn.windows import RowIndex, carried_forward, futures, later_futures
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "held_out", "scored"]
 
@@ -49,18 +49,19 @@ def held_out(filter: Filter, validation: Trajectories, criterion: Criterion) -> 
     """Lay validation trajectories out for filters like this one.
 
     "one-step" is the error of block 1. "window" is the mean over all blocks, each relative to the error of the last
-    observation, so that far horizons, where errors are large, do not drown the near ones.
+    observation, so that far horizons, where errors are large, do not drown the near ones. It leaves out the first row
+    of every trajectory, before which nothing was seen and all filters say the same.
     """
     table = filter.table(validation)
     plan, x = table.layout.plan, table.layout.x
     if table.layout.gappy and np.isnan(x).all():
         raise DataError("validation: required at least one observed value, received none. Use other trajectories.")
     window = filter.features.window
-    if criterion == "one-step" or not plan.reaches(window - 1).any():
+    if criterion == "one-step" or not plan.reaches(window).any():
         return HeldOut(table, slice(None), x[:, None], np.ones(1))
-    rows = whole_futures(plan, window)
+    rows = later_futures(plan, window)
     truth = futures(x, plan, window)[rows]
-    stays = np.where(plan.reaches(-1)[:, None], carried_forward(x, plan)[plan.before()], 0.0)[rows]
+    stays = carried_forward(x, plan)[plan.before()][rows]
     last = mean_square(truth - stays[:, None])
     return HeldOut(table, rows, truth, 1 / (window * np.where(last > 0, last, 1.0)))
 
