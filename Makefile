@@ -20,7 +20,9 @@ check: $(READY)  ## everything that CI runs
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory test
 
-bench: $(READY)  ## speed and memory against storing all examples, interleaved in one run
+bench: $(READY)  ## speed and memory of training, and of filtering against other libraries, interleaved in one run each
+	$(BIN)/python -m pip install --quiet ".[bench]"
+	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/fit.py
 
 $(READY): pyproject.toml

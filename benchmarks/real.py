@@ -89,7 +89,7 @@ METHODS: dict[str, Callable[[Trajectories], Forecaster]] = {
     "AR-10, persistence prior": autoregression(10, "last"),
     "ExtraTrees, 5 lags": lambda train: Lagged.fit(train, ExtraTreesRegressor(200, random_state=0)),
     "MLP, 5 lags": lambda train: Lagged.fit(
-        train, MLPRegressor((100, 100), early_stopping=True, max_iter=500, random_state=0)
+        train, MLPRegressor(hidden_layer_sizes=(100, 100), early_stopping=True, max_iter=500, random_state=0)
     ),
     "PSIM()": learnt(),
     'PSIM(learner="auto")': learnt(learner="auto"),

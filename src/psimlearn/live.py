@@ -159,10 +159,9 @@ class Live:
         if not return_std and coverage is None:
             return [mean]
         std = filter.deviation(state, int(steps), inputs, streams.unseen)
-        if coverage is None or filter.calibration is None:
+        if coverage is None:
             return [mean, std]
-        horizon = np.arange(1, steps + 1) + np.broadcast_to(streams.unseen, self.n_streams)[:, None]
-        reach = filter.calibration.reach(horizon, coverage) * std
+        reach = std * filter.multiples(int(steps), coverage, streams.unseen)
         return [mean, mean - reach, mean + reach]
 
     def _future(self, future_inputs: Any, steps: int) -> Float[np.ndarray, "b steps p"] | None:
