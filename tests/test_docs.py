@@ -14,7 +14,10 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_block_runs(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_block_runs(
+    block: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where blocks leave their files
     exec(compile(block, "documentation", "exec"), {})
     assert "nan" not in capsys.readouterr().out
 
