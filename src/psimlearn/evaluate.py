@@ -101,11 +101,13 @@ def folds(
         yield trajectories[np.sort(np.setdiff1d(order, part))], trajectories[np.sort(part)]
 
 
-def time_folds(recording: Trajectories, n_folds: int, gap: int) -> Iterator[tuple[Trajectories, Trajectories]]:
+def time_folds(
+    recording: Trajectories, n_folds: int, gap: int, rng: np.random.Generator | None = None
+) -> Iterator[tuple[Trajectories, Trajectories]]:
     """Training and test sets from one long recording: each stretch of time is tested once.
 
     What lies before and after the tested stretch trains, less `gap` rows on either side of it: with a gap of the
-    window at least, no training target reaches into the test.
+    window at least, no training target reaches into the test. The stretches follow in time, or shuffled by `rng`.
     """
     rows = len(recording.values)
     if len(recording) != 1 or not 2 <= n_folds <= rows:
@@ -113,7 +115,9 @@ def time_folds(recording: Trajectories, n_folds: int, gap: int) -> Iterator[tupl
             f"time folds: required one recording and 2 to as many folds as it has rows, received {len(recording)} "
             f"recordings, {rows} rows and {n_folds} folds. Use folds() for several recordings."
         )
-    for test in np.array_split(np.arange(rows), n_folds):
+    stretches = np.array_split(np.arange(rows), n_folds)
+    for i in range(n_folds) if rng is None else rng.permutation(n_folds):
+        test = stretches[i]
         before, after = np.arange(test[0] - gap), np.arange(test[-1] + 1 + gap, rows)
         training = [part for part in (before, after) if len(part)]
         if not training:

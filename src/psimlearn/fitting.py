@@ -32,6 +32,7 @@ WIDEST = 3000
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-2, 1.0, 1e2)
 FOURIER_RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 N_FOURIER = 1000
+"""Random features; no more than rows to learn from, beyond which they cost much and add nothing."""
 BELIEF_WEIGHTS = (0.0, 1.0)
 LEVEL_WEIGHTS = (1.0, 0.1)
 CAUTIOUS = 1.0
@@ -88,6 +89,7 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fit
         "splits": choice.how,
         "choices": choice.trial.row() | {"features": type(settings.features).__name__, "trainer": settings.trainer},
         "criterion": settings.criterion,
+        "units": "standard deviations" if choice.candidate.recipe.standardise else "units of the recordings",
         "errors": _errors(choice, settings.features.window),
         "tried": len(choice.trials),
         "diverged": sum(not np.isfinite(t.error) for t in choice.trials),
@@ -153,7 +155,9 @@ def _searched(
         trials = screened(linear.candidates(), courses)
         guide = min(trials, key=lambda t: t.judged).candidate.recipe
     tell("random features")
-    second, more = search(courses, _fourier_space(settings, guide), settings.n_rounds, tell)
+    second, more = search(
+        courses, _fourier_space(settings, guide, _n_fourier(courses[0].train)), settings.n_rounds, tell
+    )
     if settings.learner == "auto" and first.trial().judged <= second.trial().judged:
         return first, trials + more
     return second, trials + more
@@ -203,7 +207,11 @@ def _lags(window: int, d: int, n: int) -> tuple[int, ...]:
     return tuple(q for q in sorted({1, window, 2 * window}) if q == 1 or d + q * n <= WIDEST)
 
 
-def _fourier_space(settings: Settings, guide: Recipe) -> Space:
+def _n_fourier(train: Trajectories) -> int:
+    return min(N_FOURIER, 2 * (len(train.values) // 2))
+
+
+def _fourier_space(settings: Settings, guide: Recipe, n_features: int) -> Space:
     """Random features with the prior and level weight with which linear regression did best.
 
     They are screened without a belief: with one, their F_0 is often wild, and only some rounds tell what it is worth.
@@ -213,7 +221,7 @@ def _fourier_space(settings: Settings, guide: Recipe) -> Space:
     weights = (0.3, 1.0) if settings.belief_weight is None else (settings.belief_weight,)
     screened_weight = 0.0 if settings.belief_weight is None else settings.belief_weight
     recipes = tuple(replace(guide, lags=q, belief_weight=screened_weight) for q in lags)
-    return Space((RandomFourierRidge(N_FOURIER),), recipes, FOURIER_RIDGES, racing_weights=weights)
+    return Space((RandomFourierRidge(n_features),), recipes, FOURIER_RIDGES, racing_weights=weights)
 
 
 def _autoregressions(courses: Sequence[Course], trials: Sequence[Trial], settings: Settings) -> list[Filter]:
@@ -245,7 +253,7 @@ def _unchosen(data: Trajectories, settings: Settings, seed: int) -> _Choice:
     )
     learner = settings.learner
     if not isinstance(learner, Learner):
-        learner = RandomFourierRidge(alpha=CAUTIOUS) if learner == "rff" else Ridge(CAUTIOUS)
+        learner = RandomFourierRidge(_n_fourier(data), CAUTIOUS) if learner == "rff" else Ridge(CAUTIOUS)
     course = _course(data, data, settings, seed, len(data))
     run = Run.of(Candidate(literal, learner), [course], settings.n_rounds).advance(settings.n_rounds)
     return _Choice(run.trial(), [run.trial()], run.rounds[0], run.winners(), [(data, data)], [], "nothing held out")
@@ -287,7 +295,7 @@ def _errors(choice: _Choice, window: int) -> dict[str, list[float]]:
         "autoregression": list(choice.baseline),
         "PSIM": [round.filter for round in choice.winners],
     }
-    horizon = min(window, *(int(held.lengths.max()) for _, held in choice.splits))
+    horizon = max(1, min(window, *(int(held.lengths.max()) - 1 for _, held in choice.splits)))
     held = [(held, round.filter.scaling.scale) for (_, held), round in zip(choice.splits, choice.winners, strict=True)]
     return error_table(methods, held, horizon)
 
@@ -322,16 +330,16 @@ def _splits(data: Trajectories, settings: Settings, rng: np.random.Generator) ->
         n_folds = min(n_folds, len(data.values) // (window + 2))
         if len(data.values) < FEWEST_ROWS or n_folds < 2:
             return []
-        pairs = list(time_folds(data, n_folds, gap=window))
-        pairs = [pairs[i] for i in rng.permutation(len(pairs))]
+        pairs = time_folds(data, n_folds, gap=window, rng=rng)
     else:
-        pairs = list(folds(data, min(n_folds, len(data)), rng))
-    enough, rows = [], 0
+        pairs = folds(data, min(n_folds, len(data)), rng)
+    enough: list[Split] = []
     for train, held in pairs:
-        train = train[train.lengths > window] if (train.lengths > window).any() else train
-        if (train.lengths > window).all() and len(train.values) >= FEWEST_ROWS // 2 and rows < ENOUGH_ROWS:
-            enough.append((train, held))
-            rows += len(held.values)
+        usable = train.lengths > window
+        if train.lengths[usable].sum() >= FEWEST_ROWS // 2:
+            enough.append((train[usable], held))
+        if sum(len(held.values) for _, held in enough) >= ENOUGH_ROWS:
+            break
     return enough
 
 

@@ -90,7 +90,7 @@ def summarised(report: Mapping[str, Any]) -> str:
             f"dropped{radius}"
         ),
         "",
-        "held-out error by steps ahead, in squared standard deviations, channels summed:",
+        f"held-out error by steps ahead, in squared {report['units']}, channels summed:",
     ]
     steps = len(next(iter(report["errors"].values()), []))
     lines.append(" " * 18 + "".join(f"{h:>10}" for h in range(1, steps + 1)))
