@@ -9,17 +9,19 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from psimlearn import io
 from psimlearn.errors import DataError, ModelFileError, SettingsError
+from psimlearn.features import Features
 from psimlearn.fitting import fitted
-from psimlearn.learners import Coordinates, GramSums, RandomFourierRidge, Ridge
+from psimlearn.learners import Coordinates, GramSums, Learner, RandomFourierRidge, Ridge
 from psimlearn.live import Live
-from psimlearn.panels import Received, is_table, received
+from psimlearn.panels import Received, checked
+from psimlearn.regressors import Linear, RandomFourier
 from psimlearn.report import summarised
-from psimlearn.settings import at_least_one, interpreted, lively, plain
+from psimlearn.settings import at_least_one, finite, interpreted, lively, plain, seed_of, with_infinities
 from psimlearn.train.absorb import absorbed
 from psimlearn.train.finish import hint_sums, merged_hints, with_hints
 from psimlearn.train.recipe import Recipe
@@ -27,6 +29,12 @@ from psimlearn.trajectories import Trajectories
 from psimlearn.windows import foretelling, unseen_at_end
 
 __all__ = ["PSIM"]
+
+
+def _goes_on(model: "PSIM") -> bool:
+    if model.trainer == "forward":
+        raise AttributeError("partial_fit needs trainer='dagger': Forward Training keeps no sums. Use fit.")
+    return True
 
 
 class PSIM(TransformerMixin, BaseEstimator):
@@ -68,28 +76,29 @@ class PSIM(TransformerMixin, BaseEstimator):
         report_: what `summary()` says, as plain values.
     """
 
+    # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint
     def __init__(
         self,
-        window: int = 5,
+        window: int | Any = 5,
         *,
-        features: Any = "stack",
-        learner: Any = "ridge",
-        trainer: str = "dagger",
-        n_rounds: int = 20,
-        init: str = "history",
-        lags: int | str = "auto",
-        prior: str = "auto",
-        belief_weight: float | str = "auto",
-        level_weight: float | str | None = "auto",
-        rank: int | str | None = None,
-        box: bool = True,
-        feedthrough: bool = False,
-        recipe: Recipe | None = None,
-        criterion: str = "window",
-        validation: Any = 0.2,
-        refit: bool = True,
-        random_state: Any = None,
-        verbose: bool = False,
+        features: str | Features | Any = "stack",
+        learner: str | Learner[Any] | Any = "ridge",
+        trainer: str | Any = "dagger",
+        n_rounds: int | Any = 20,
+        init: str | Any = "history",
+        lags: int | str | Any = "auto",
+        prior: str | Any = "auto",
+        belief_weight: float | str | Any = "auto",
+        level_weight: float | str | Any | None = "auto",
+        rank: int | str | Any | None = None,
+        box: bool | Any = True,
+        feedthrough: bool | Any = False,
+        recipe: Recipe | Any | None = None,
+        criterion: str | Any = "window",
+        validation: float | Trajectories | Any = 0.2,
+        refit: bool | Any = True,
+        random_state: int | Any | None = None,
+        verbose: bool | Any = False,
     ) -> None:
         self.window = window
         self.features = features
@@ -125,13 +134,9 @@ class PSIM(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> "PSIM":
         """Choose, train, calibrate. `y` is ignored."""
-        given = self._received(X, reset=True)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        self._adopt(given.trajectories, seed)
-        return self
-
-    def _adopt(self, data: Trajectories, seed: int) -> None:
-        result = fitted(data, interpreted(self.get_params(deep=False), data), seed, self._tell)
+        data = checked(self, X, reset=True, least_rows=2).trajectories
+        settings = interpreted(self.get_params(deep=False), data)
+        result = fitted(data, settings, seed_of(self.random_state), self._tell)
         self.filter_ = result.filter
         self.rounds_ = result.rounds
         self.trials_ = [trial.row() for trial in result.trials]
@@ -141,7 +146,9 @@ class PSIM(TransformerMixin, BaseEstimator):
         self.learner_ = result.learner
         self.sums_ = result.sums
         self.hint_sums_ = result.hint_sums
+        return self
 
+    @available_if(_goes_on)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> "PSIM":
         """Learn from more recordings; the first call is `fit`.
 
@@ -152,14 +159,14 @@ class PSIM(TransformerMixin, BaseEstimator):
             return self.fit(X)
         if self.sums_ is None:
             raise SettingsError(
-                "partial_fit needs the sums of training, received a model without: after trainer='forward' there are "
-                "none, and a file keeps them only by save(path, with_sums=True). Use fit on all recordings."
+                "partial_fit needs the sums of training, received a model without: a file keeps them only by "
+                "save(path, with_sums=True). Use fit on all recordings."
             )
         data = self._received(X).trajectories
         more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
-        self.hint_sums_ = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
-        self.filter_ = with_hints(more.filter, self.hint_sums_)
-        self.sums_ = more.sums
+        hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
+        self.filter_ = with_hints(more.filter, hints)
+        self.sums_, self.hint_sums_ = more.sums, hints
         self.report_ = self.report_ | {"outside": more.outside}
         return self
 
@@ -173,15 +180,15 @@ class PSIM(TransformerMixin, BaseEstimator):
     def predict(self, X: Any, horizon: int = 1) -> Any:
         """Row t predicts x_t from the rows up to t - horizon; in the form of X."""
         given = self._received(X)
-        return given.returned(self._foretold(given.trajectories, horizon), given.trajectories.names)
+        return given.returned(self._foretold(given.trajectories, horizon), channels=True)
 
     def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper bounds around `predict` that cover this share of what is observed."""
         given = self._received(X)
-        data, names = given.trajectories, given.trajectories.names
+        data = given.trajectories
         mean = self._foretold(data, horizon)
         reach = self.filter_.reach(data, horizon, coverage)[foretelling(data.offsets, horizon)]
-        return given.returned(mean - reach, names), given.returned(mean + reach, names)
+        return given.returned(mean - reach, channels=True), given.returned(mean + reach, channels=True)
 
     def forecast(
         self,
@@ -224,10 +231,10 @@ class PSIM(TransformerMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """R^2 of the one-step predictions, averaged over channels; NaN if no channel varies."""
         data = self._received(X).trajectories
-        errors = np.nansum((data.values - self._foretold(data, 1)) ** 2, axis=0)
         seen = ~np.isnan(data.values)
-        mean = np.sum(data.values, axis=0, where=seen) / np.maximum(seen.sum(axis=0), 1)
-        power = np.sum((data.values - mean) ** 2, axis=0, where=seen)
+        x, predicted = self.filter_.scaling(data.values), self.filter_.scaling(self._foretold(data, 1))
+        mean = np.sum(x, axis=0, where=seen) / np.maximum(seen.sum(axis=0), 1)
+        errors, power = (np.sum((x - guess) ** 2, axis=0, where=seen) for guess in (predicted, mean))
         varies = power > 0
         return float(np.mean(1 - errors[varies] / power[varies])) if varies.any() else np.nan
 
@@ -255,8 +262,8 @@ class PSIM(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         notes = {
             "settings": {name: plain(name, value) for name, value in self.get_params(deep=False).items()},
-            "trials": self.trials_,
-            "report": self.report_,
+            "trials": finite(self.trials_),
+            "report": finite(self.report_),
             "n_rounds": self.n_rounds_,
             "recipe": plain("recipe", self.recipe_),
             "learner": plain("learner", self.learner_),
@@ -269,18 +276,17 @@ class PSIM(TransformerMixin, BaseEstimator):
         filter, notes, arrays = io.read(path)
         try:
             model = cls(**{name: lively(value) for name, value in notes["settings"].items()})
-            model.trials_, model.report_, model.n_rounds_ = notes["trials"], notes["report"], notes["n_rounds"]
+            model.filter_, model.rounds_, model.names_ = filter, [], filter.names
+            model.n_features_in_ = len(filter.scaling.mean)
+            model.trials_, model.report_ = with_infinities(notes["trials"]), with_infinities(notes["report"])
             model.recipe_, model.learner_ = lively(notes["recipe"]), lively(notes["learner"])
-            model.sums_, model.hint_sums_ = None, []
-            if arrays:
-                model._restore(arrays)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            model.n_rounds_, model.sums_, model.hint_sums_ = notes["n_rounds"], None, []
+            model._restore(arrays)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelFileError(
-                f"{path}: required a file written by PSIM.save, received one without the estimator's settings "
+                f"{path}: required a file written by PSIM.save, received one without the estimator's settings or sums "
                 f"({error}). psimlearn.load(path) may read its filter."
             ) from error
-        model.filter_, model.rounds_ = filter, []
-        model.n_features_in_ = len(filter.scaling.mean)
         return model
 
     def _sums(self) -> dict[str, np.ndarray]:
@@ -302,44 +308,66 @@ class PSIM(TransformerMixin, BaseEstimator):
         return arrays
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take over the arrays of a file, once all that was read is known to be of one piece."""
+        learner: Any = self.learner_  # narrowed to one class, it would be less to mypy than to replace()
+        kind: Any = RandomFourierRidge if isinstance(self.filter_.regressors[-1], RandomFourier) else Ridge
+        whole = type(self.n_rounds_) is int and self.n_rounds_ >= 0 and isinstance(self.trials_, list)
+        if not (whole and isinstance(self.recipe_, Recipe) and isinstance(learner, kind)):
+            raise ValueError("n_rounds, trials, recipe or learner is not what it should be")
+        summarised(self.report_)
+        if not arrays:
+            return
+        hints: list[tuple[int, ...]] = []
+        while f"hints.{len(hints)}.which" in arrays:
+            hints.append(tuple(arrays[f"hints.{len(hints)}.which"].astype(int).tolist()))
+        _check_shapes(arrays, self._shapes(hints))
+
         def sums(prefix: str) -> GramSums:
             own = {name: arrays[f"{prefix}.{name}"] for name in GramSums._fields}
             return GramSums(**own | {"n": own["n"].item(), "yy": own["yy"].item()})
 
         self.sums_ = sums("sums")
-        while f"hints.{len(self.hint_sums_)}.which" in arrays:
-            prefix = f"hints.{len(self.hint_sums_)}"
-            self.hint_sums_.append((tuple(arrays[f"{prefix}.which"].astype(int).tolist()), sums(prefix)))
-        learner = self.learner_
-        if isinstance(learner, RandomFourierRidge):
+        self.hint_sums_ = [(which, sums(f"hints.{i}")) for i, which in enumerate(hints)]
+        if "directions" in arrays:
             learner = replace(learner, directions=arrays["directions"])
-        if "coordinates.ridge" in arrays and isinstance(learner, Ridge | RandomFourierRidge):
+        if "coordinates.ridge" in arrays:
             maps = [csr_array(arrays[f"coordinates.{name}"]) for name in Coordinates._fields]
             learner = replace(learner, coordinates=Coordinates(*maps))
         self.learner_ = learner
 
+    def _shapes(self, hints: list[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Of the arrays that `_sums` writes for this filter, with hints grouped like this."""
+        regressor, hinting = self.filter_.regressors[-1], self.filter_.hinting
+        linear = regressor.linear if isinstance(regressor, RandomFourier) else regressor
+        assert isinstance(linear, Linear)
+        p, q = linear.weights.shape
+        width, n_hints = (0, 0) if hinting is None else hinting.weights.shape
+        if sorted(column for which in hints for column in which) != list(range(n_hints)):
+            raise ValueError(f"sums of {n_hints} hints required, {hints} received")
+        shapes = _sums_shapes("sums", p, q)
+        for i, which in enumerate(hints):
+            shapes |= _sums_shapes(f"hints.{i}", width, len(which)) | {f"hints.{i}.which": (len(which),)}
+        if isinstance(regressor, RandomFourier):
+            shapes["directions"] = regressor.directions.shape
+            p = len(regressor.directions)
+        if self.recipe_.level_weight is not None:
+            shapes |= {f"coordinates.{name}": (p, p) for name in Coordinates._fields}
+        return shapes
+
     # -- in and out ------------------------------------------------------------------------------------------------
 
-    def _received(self, X: Any, reset: bool = False) -> Received:
+    def _received(self, X: Any) -> Received:
         """Recordings in any form, checked for the channels of `fit`."""
-        if not reset:
-            check_is_fitted(self)
-        if is_table(X):  # scikit-learn knows best what can be wrong with a table
-            table = validate_data(self, X, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=1 + reset)
-            given = received(X) if hasattr(X, "columns") else Received(Trajectories.of(table), "table")
-        else:
-            given = received(X)
-        n = given.trajectories.n_channels
-        if reset:
-            self.n_features_in_ = n
-        if n != self.n_features_in_:
-            raise DataError(f"required {self.n_features_in_} channels as in fit, received {n}.")
-        return given
+        check_is_fitted(self)
+        return checked(self, X)
 
     def _future_inputs(self, inputs: Any, m: int, steps: int) -> Float[np.ndarray, "m steps p"] | None:
         if inputs is None:
             return None
-        array = np.asarray(inputs, dtype=np.float64)
+        try:
+            array = np.asarray(inputs, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"future_inputs: required an array of numbers, received something else: {error}") from error
         array = array[None] if array.ndim == 2 else array
         p = 0 if self.filter_.input_scaling is None else len(self.filter_.input_scaling.mean)
         if array.ndim != 3 or array.shape[::2] != (m, p) or array.shape[1] < steps or not np.isfinite(array).all():
@@ -362,3 +390,16 @@ class PSIM(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.target_tags.required = False
         return tags
+
+
+def _sums_shapes(prefix: str, p: int, q: int) -> dict[str, tuple[int, ...]]:
+    """Of Gram sums for p inputs and q outputs."""
+    shapes = {"n": (1,), "z": (p,), "y": (q,), "zz": (p, p), "zy": (p, q), "yy": (1,)}
+    return {f"{prefix}.{name}": shape for name, shape in shapes.items()}
+
+
+def _check_shapes(arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]) -> None:
+    received = {name: array.shape for name, array in arrays.items()}
+    if received != shapes:
+        wrong = sorted(name for name in received | shapes if received.get(name) != shapes.get(name))
+        raise ValueError(f"arrays {wrong!s:.200} are missing, surplus or of another shape")

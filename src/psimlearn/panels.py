@@ -1,15 +1,16 @@
 """Recordings as callers hold them, and results in the shape they came in: a list for a list, a frame for a frame."""
 
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from jaxtyping import Float
+from sklearn.utils.validation import validate_data
 
+from psimlearn.errors import DataError
 from psimlearn.trajectories import Trajectories, Trajectory, as_trajectories
 
-__all__ = ["Received", "is_table", "received"]
+__all__ = ["Received", "checked", "is_table", "received"]
 
 
 class Received(NamedTuple):
@@ -20,10 +21,10 @@ class Received(NamedTuple):
     source: Any = None
     """The frame, where there was one."""
 
-    def returned(self, rows: Float[np.ndarray, "rows *rest"], names: Sequence[str] | None = None) -> Any:
-        """Something for every row, as the caller's own recordings are arranged."""
-        if self.form == "frame" and names is not None and len(names) == rows.shape[-1] and rows.ndim == 2:
-            return _framed(rows, names, self.source)
+    def returned(self, rows: Float[np.ndarray, "rows *rest"], *, channels: bool = False) -> Any:
+        """Something for every row, as the caller's own recordings are arranged; a frame only for their channels."""
+        if self.form == "frame" and channels:
+            return _framed(rows, self.source)
         if self.form in ("table", "frame"):
             return rows
         parts = self.trajectories.unpacked(rows)
@@ -43,13 +44,43 @@ def received(recordings: Any) -> Received:
     if isinstance(recordings, Trajectories):
         return Received(recordings, "list")
     if hasattr(recordings, "columns"):
-        frame = nw.from_native(recordings, eager_only=True)
-        names = tuple(str(name) for name in frame.columns)
-        return Received(Trajectories.of(frame.to_numpy(), names=names), "frame", recordings)
+        return Received(Trajectories.from_frame(recordings, channels=list(recordings.columns)), "frame", recordings)
     if is_table(recordings):
         return Received(Trajectories.of(np.asarray(recordings)), "table")
     form: Literal["cube", "list"] = "cube" if getattr(recordings, "ndim", 0) == 3 else "list"
     return Received(as_trajectories(recordings), form)
+
+
+def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows: int = 1) -> Received:
+    """The same for a scikit-learn estimator, which remembers the channels of `fit` and asks for them ever after.
+
+    Args:
+        estimator: on which `n_features_in_`, `names_` and, for a frame, `feature_names_in_` are kept.
+        recordings: in any form.
+        reset: whether this is `fit`.
+        least_rows: that a table must have.
+    """
+    if is_table(recordings):  # scikit-learn knows best what can be wrong with a table
+        table = validate_data(
+            estimator, recordings, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=least_rows
+        )
+        names = [str(name) for name in recordings.columns] if hasattr(recordings, "columns") else None
+        given = Received(Trajectories.of(table, names=names), "frame" if names else "table", recordings)
+    else:
+        given = received(recordings)
+    n, names_now = given.trajectories.n_channels, given.trajectories.names
+    if reset:
+        estimator.n_features_in_, estimator.names_ = n, names_now
+        if not is_table(recordings) and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_  # of an earlier fit
+    if n != estimator.n_features_in_:
+        raise DataError(f"required {estimator.n_features_in_} channels as in fit, received {n}.")
+    if None not in (names_now, estimator.names_) and names_now != estimator.names_:
+        raise DataError(
+            f"required the channels {list(estimator.names_)} as in fit, received {list(names_now or ())}. Put them in "
+            "that order."
+        )
+    return given
 
 
 def is_table(recordings: Any) -> bool:
@@ -57,17 +88,23 @@ def is_table(recordings: Any) -> bool:
     if isinstance(recordings, Trajectories):
         return False
     if hasattr(recordings, "ndim"):
-        return recordings.ndim < 3 and not (recordings.dtype == object and recordings.ndim == 1)
+        return recordings.ndim < 3 and not (recordings.ndim == 1 and recordings.dtype == object)
     if not isinstance(recordings, list | tuple):
         return True
-    first = recordings[0] if recordings else ()
-    return not isinstance(first, Trajectory | np.ndarray) and np.ndim(first) < 2 and not hasattr(first, "columns")
+    return len(recordings) > 0 and _depth(recordings) <= 2
 
 
-def _framed(rows: Float[np.ndarray, "rows n"], names: Sequence[str], like: Any) -> Any:
-    """A frame of the caller's own kind; pandas keeps its index."""
-    columns = {name: np.ascontiguousarray(rows[:, i]) for i, name in enumerate(names)}
-    out = nw.from_dict(columns, backend=nw.get_native_namespace(like)).to_native()
+def _depth(entry: Any) -> int:
+    """How deep lists of numbers are nested; arrays, frames and trajectories are deep enough to be recordings."""
+    if isinstance(entry, list | tuple):
+        return 1 + (_depth(entry[0]) if len(entry) else 0)
+    is_recording = isinstance(entry, Trajectory) or hasattr(entry, "columns") or getattr(entry, "ndim", 0) > 0
+    return 2 if is_recording else 0
+
+
+def _framed(rows: Float[np.ndarray, "rows n"], like: Any) -> Any:
+    """A frame of the caller's own kind with the same columns; pandas keeps its index."""
     if nw.dependencies.is_pandas_dataframe(like):
-        out.index = like.index
-    return out
+        return type(like)(rows, index=like.index, columns=like.columns)
+    columns = {name: np.ascontiguousarray(rows[:, i]) for i, name in enumerate(nw.from_native(like).columns)}
+    return nw.from_dict(columns, backend=nw.get_native_namespace(like)).to_native()

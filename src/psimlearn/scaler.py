@@ -1,5 +1,6 @@
 """Standardisation of ragged recordings, for scikit-learn pipelines."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from psimlearn.errors import DataError
 from psimlearn.layout import Scaling
-from psimlearn.panels import received
+from psimlearn.panels import checked
+from psimlearn.train.init import standardisation
 from psimlearn.trajectories import Trajectories
 
 __all__ = ["TrajectoryScaler"]
@@ -22,50 +23,40 @@ class TrajectoryScaler(TransformerMixin, BaseEstimator):
     this is for pipelines around other estimators, and for errors in comparable units.
     """
 
-    def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
+    # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint
+    def __init__(self, *, with_mean: bool | Any = True, with_std: bool | Any = True) -> None:
         self.with_mean = with_mean
         self.with_std = with_std
 
     def fit(self, X: Any, y: Any = None) -> "TrajectoryScaler":
         """Means and standard deviations over all rows of all recordings, as far as observed."""
-        values = received(X).trajectories.values
-        empty = np.isnan(values).all(axis=0)
-        if empty.any():
-            raise DataError(f"channel {int(empty.argmax())}: required at least one observed value, received none.")
-        n = values.shape[1]
-        std = np.nanstd(values, axis=0) if self.with_std else np.ones(n)
-        self.mean_ = np.nanmean(values, axis=0) if self.with_mean else np.zeros(n)
-        self.scale_ = np.where(std > 0, std, 1.0)
-        self.n_features_in_ = n
+        mean, scale = standardisation(checked(self, X, reset=True).trajectories.values)
+        self.mean_ = mean if self.with_mean else np.zeros_like(mean)
+        self.scale_ = scale if self.with_std else np.ones_like(scale)
         return self
 
     def transform(self, X: Any) -> Any:
         """Into standard units, in the form of X."""
         check_is_fitted(self)
-        return self._mapped(X, Scaling(self.mean_, self.scale_))
+        return self._mapped(X, Scaling(self.mean_, self.scale_).__call__)
 
     def inverse_transform(self, X: Any) -> Any:
         """Back into the units of the recordings, in the form of X."""
         check_is_fitted(self)
-        return self._mapped(X, Scaling(-self.mean_ / self.scale_, 1 / self.scale_))
+        return self._mapped(X, Scaling(self.mean_, self.scale_).undo)
 
-    def _mapped(self, X: Any, scaling: Scaling) -> Any:
-        given = received(X)
-        if given.trajectories.n_channels != self.n_features_in_:
-            raise DataError(
-                f"required {self.n_features_in_} channels as in fit, received {given.trajectories.n_channels}."
-            )
-        values = scaling(given.trajectories.values)
+    def _mapped(self, X: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+        given = checked(self, X)
+        data = given.trajectories
+        values = change(data.values)
         if isinstance(X, Trajectories):
             return replace(X, values=values)
-        if given.form == "list":
-            return (
-                list(replace(given.trajectories, values=values))
-                if _beside(given.trajectories)
-                else given.returned(values)
-            )
-        return given.returned(values, given.trajectories.names)
+        if data.inputs is not None or data.hints is not None:
+            return list(replace(data, values=values))
+        return given.returned(values, channels=True)
 
-
-def _beside(trajectories: Trajectories) -> bool:
-    return trajectories.inputs is not None or trajectories.hints is not None
+    def __sklearn_tags__(self) -> Any:
+        """NaN is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

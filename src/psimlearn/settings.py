@@ -1,21 +1,24 @@
 """What the parameters of an estimator mean: words to be chosen from, objects to be taken, and neither by accident."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+from sklearn.base import is_regressor
+from sklearn.utils import check_random_state
 
 from psimlearn.blackbox import SklearnLearner
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.features import Features, SecondMoment, Stack, StackSquares
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.panels import received
 from psimlearn.select import Trainer
 from psimlearn.train.recipe import Init, Prior, Recipe
 from psimlearn.train.score import Criterion
-from psimlearn.trajectories import Trajectories, as_trajectories
+from psimlearn.trajectories import Trajectories
 
-__all__ = ["Settings", "at_least_one", "interpreted", "lively", "plain"]
+__all__ = ["Settings", "at_least_one", "finite", "interpreted", "lively", "plain", "seed_of", "with_infinities"]
 
 FEATURES: dict[str, type[Stack | StackSquares | SecondMoment]] = {
     "stack": Stack,
@@ -58,29 +61,51 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
     recipe = given["recipe"]
     if not (recipe is None or isinstance(recipe, Recipe)):
         raise SettingsError(f"recipe: required a Recipe or None, received {recipe!r}.")
-    return Settings(
-        features=_features(given["features"], given["window"]),
+    box, feedthrough = _switch(given["box"], "box"), _switch(given["feedthrough"], "feedthrough")
+    settings = Settings(
+        features=_features(given["features"], at_least_one(given["window"], "window")),
         learner=_learner(given["learner"]),
         trainer=_one_of(given["trainer"], get_args(Trainer), "trainer"),
         n_rounds=at_least_one(given["n_rounds"], "n_rounds"),
         init=_one_of(given["init"], get_args(Init), "init"),
-        lags=None if _auto(given["lags"]) else at_least_one(given["lags"], "lags"),
-        prior=None if _auto(given["prior"]) else _one_of(given["prior"], get_args(Prior), "prior"),
+        lags=None if _auto(given["lags"]) else at_least_one(given["lags"], "lags", "'auto' or "),
+        prior=None if _auto(given["prior"]) else _one_of(given["prior"], ("auto", *get_args(Prior)), "prior"),
         belief_weight=None if _auto(given["belief_weight"]) else _number(given["belief_weight"], "belief_weight"),
         level_weight=_level_weight(given["level_weight"]),
-        rank=given["rank"] if given["rank"] is None or _auto(given["rank"]) else at_least_one(given["rank"], "rank"),
-        standard=recipe or Recipe(box=1.0 if given["box"] else None, feedthrough=bool(given["feedthrough"])),
+        rank=_rank(given["rank"]),
+        standard=recipe or Recipe(box=1.0 if box else None, feedthrough=feedthrough),
         literal=recipe is not None,
         criterion=_one_of(given["criterion"], get_args(Criterion), "criterion"),
         validation=_validation(given["validation"], data),
-        refit=bool(given["refit"]),
+        refit=_switch(given["refit"], "refit"),
     )
+    _check_together(settings)
+    return settings
 
 
-def at_least_one(value: Any, name: str) -> int:
+def _check_together(settings: Settings) -> None:
+    """Refuse what would have to be ignored; what else does not go together, `train.recipe.check` refuses."""
+    if settings.literal:
+        return
+    level = settings.level_weight
+    if isinstance(level, float) and (
+        settings.prior not in (None, "last") or isinstance(settings.learner, SklearnLearner)
+    ):
+        raise SettingsError(
+            "level_weight: a number required prior='last' or 'auto' and linear or random Fourier regression, received "
+            f"level_weight={level} with prior={settings.prior!r} and learner={settings.learner!r}; use "
+            "level_weight='auto' or None."
+        )
+    if settings.rank == "auto" and not isinstance(settings.features, Stack | StackSquares):
+        raise SettingsError(
+            f"rank: 'auto' required Stack or StackSquares features, received {settings.features!r}; use rank=None."
+        )
+
+
+def at_least_one(value: Any, name: str, otherwise: str = "") -> int:
     """A count."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SettingsError(f"{name}: required a whole number of at least 1, received {value!r}.")
+        raise SettingsError(f"{name}: required {otherwise}a whole number of at least 1, received {value!r}.")
     return int(value)
 
 
@@ -94,6 +119,16 @@ def _level_weight(value: Any) -> Any:
     return value if value is None or _auto(value) else _number(value, "level_weight")
 
 
+def _rank(value: Any) -> Any:
+    return value if value is None or _auto(value) else at_least_one(value, "rank", "None, 'auto' or ")
+
+
+def _switch(value: Any, name: str) -> bool:
+    if not isinstance(value, bool | np.bool):
+        raise SettingsError(f"{name}: required True or False, received {value!r}.")
+    return bool(value)
+
+
 def _auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
@@ -104,10 +139,10 @@ def _one_of(value: Any, words: tuple[str, ...], name: str) -> Any:
     return value
 
 
-def _features(value: Any, window: Any) -> Features:
+def _features(value: Any, window: int) -> Features:
     if isinstance(value, str):
-        return FEATURES[_one_of(value, tuple(FEATURES), "features")](at_least_one(window, "window"))
-    if isinstance(value, Features):
+        return FEATURES[_one_of(value, tuple(FEATURES), "features")](window)
+    if isinstance(value, Features) and not isinstance(value, type):
         return value
     raise SettingsError(f"features: required one of {tuple(FEATURES)} or Features, received {value!r}.")
 
@@ -115,10 +150,11 @@ def _features(value: Any, window: Any) -> Features:
 def _learner(value: Any) -> Any:
     if isinstance(value, str):
         return _one_of(value, LEARNERS, "learner")
-    if isinstance(value, Learner):
-        return value
-    if hasattr(value, "fit") and hasattr(value, "predict") and hasattr(value, "get_params"):
-        return SklearnLearner(value)
+    if not isinstance(value, type):
+        if isinstance(value, Learner):
+            return value
+        if is_regressor(value):
+            return SklearnLearner(value)
     raise SettingsError(
         f"learner: required one of {LEARNERS}, a Ridge, a RandomFourierRidge or a scikit-learn regressor, received "
         f"{value!r}."
@@ -126,11 +162,15 @@ def _learner(value: Any) -> Any:
 
 
 def _validation(value: Any, data: Trajectories) -> float | Trajectories:
-    if isinstance(value, float | int | np.number):
-        if not 0 < value < 1:
-            raise SettingsError(f"validation: required a share between 0 and 1, or recordings, received {value}.")
+    share = isinstance(value, float | int | np.number)
+    if (share and not 0 < value < 1) or value is None or isinstance(value, str):
+        raise SettingsError(f"validation: required a share between 0 and 1, or recordings, received {value!r}.")
+    if share:
         return float(value)
-    held = as_trajectories(value)
+    try:
+        held = received(value).trajectories
+    except DataError as error:
+        raise DataError(f"validation: {error}") from error
     if (held.n_channels, held.n_inputs) != (data.n_channels, data.n_inputs):
         raise DataError(
             f"validation: required {data.n_channels} channels and {data.n_inputs} inputs as in X, received "
@@ -139,21 +179,35 @@ def _validation(value: Any, data: Trajectories) -> float | Trajectories:
     return held
 
 
+def seed_of(random_state: Any) -> int:
+    """One number that decides everything random."""
+    try:
+        return int(check_random_state(random_state).randint(2**31))
+    except ValueError as error:
+        raise SettingsError(
+            f"random_state: required None, a whole number or a RandomState, received {random_state!r}."
+        ) from error
+
+
+# -- in files --------------------------------------------------------------------------------------------------------
+
+
 def plain(name: str, value: Any) -> Any:
     """A parameter as JSON can hold it; held-out recordings are data, and no file of ours holds data."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    if isinstance(value, np.number):
+    if isinstance(value, np.generic):
         return value.item()
-    if type(value).__name__ in OBJECTS:
-        return {"type": type(value).__name__} | {f.name: getattr(value, f.name) for f in fields(value) if f.compare}
+    if is_dataclass(value) and not isinstance(value, type) and type(value) in OBJECTS.values():
+        own = {f.name: plain(f.name, getattr(value, f.name)) for f in fields(value) if f.compare}
+        return {"type": type(value).__name__} | own
     if name == "validation":
         return 0.2
     if name == "random_state":
         return None
     raise ModelFileError(
-        f"{name}: required a word, a number or one of {sorted(OBJECTS)}, received {type(value).__name__}, which a "
-        "model file cannot describe. Save model.filter_ with psimlearn.save."
+        f"{name}: required a word, a number or one of {sorted(OBJECTS)}, received {type(value).__name__}, which a file "
+        "without code cannot hold. Keep the recordings and the script that learns the model, and learn it again."
     )
 
 
@@ -163,3 +217,31 @@ def lively(value: Any) -> Any:
         return value
     own = dict(value)
     return OBJECTS[own.pop("type")](**own)
+
+
+def finite(value: Any) -> Any:
+    """Trials and reports as JSON can hold them: an error that is infinite, of a filter that diverged, as None."""
+    if isinstance(value, Mapping):
+        return {name: finite(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(own) for own in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def with_infinities(value: Any) -> Any:
+    """Trials and reports from what `finite` made of them: all that is called an error and None is infinite."""
+    if isinstance(value, dict):
+        return {
+            name: _infinite(own) if name in ("error", "errors") else with_infinities(own) for name, own in value.items()
+        }
+    return [with_infinities(own) for own in value] if isinstance(value, list) else value
+
+
+def _infinite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _infinite(own) for name, own in value.items()}
+    if isinstance(value, list):
+        return [_infinite(own) for own in value]
+    return np.inf if value is None else value

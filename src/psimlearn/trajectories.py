@@ -256,7 +256,7 @@ class Trajectories(Sequence[Trajectory]):
         ends = [min(start + length, end) for start, end in zip(starts, self._ends(starts), strict=True)]
         return self.stretches([np.arange(*span) for span in zip(starts, ends, strict=True)])
 
-    def stretches(self, rows: Sequence[Int[np.ndarray, " part"]]) -> "Trajectories":
+    def stretches(self, rows: Sequence[Int[np.ndarray, " _"]]) -> "Trajectories":
         """Trajectories made of packed rows: each array of adjacent rows, all of one trajectory, becomes one."""
         return replace(
             self,

@@ -28,7 +28,7 @@ from psimlearn.windows import (
     whole_futures,
 )
 
-__all__ = ["Beginning", "Ground", "begin", "ground"]
+__all__ = ["Beginning", "Ground", "begin", "ground", "standardisation"]
 
 FILL_PASSES = 3
 """How often missing entries and history-regressed beliefs are refined in turn before training."""
@@ -70,8 +70,8 @@ class Beginning(NamedTuple):
 def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) -> Ground:
     """Standardise, and regress the initial beliefs on history. Of the recipe, lags, prior, weight and rank are free."""
     check(train, features, recipe, init)
-    scaling = _standardisation(train.values, recipe.standardise)
-    input_scaling = None if train.inputs is None else _standardisation(train.inputs, recipe.standardise)
+    scaling = standardisation(train.values, recipe.standardise)
+    input_scaling = None if train.inputs is None else standardisation(train.inputs, recipe.standardise)
     layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
     return Ground(train, features, scaling, input_scaling, layout, *_history_beliefs(layout, features))
 
@@ -128,7 +128,7 @@ def _in_coordinates(
     return replace(learner, coordinates=weighted(change, deviation, r, n, recipe.lags, *weights))
 
 
-def _standardisation(values: Float[np.ndarray, "rows n"], wanted: bool) -> Scaling:
+def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:
     """Mean and standard deviation of each channel as far as observed; a constant channel keeps its unit."""
     columns = np.ascontiguousarray(values.T)  # numpy reduces few long rows much faster than many short ones
     empty = np.isnan(columns).all(axis=1)
