@@ -18,7 +18,7 @@ from psimlearn.features import Features
 from psimlearn.fitting import fitted
 from psimlearn.learners import Coordinates, GramSums, Learner, RandomFourierRidge, Ridge
 from psimlearn.live import Live
-from psimlearn.panels import Received, checked
+from psimlearn.panels import Received, checked, remember
 from psimlearn.regressors import Linear, RandomFourier
 from psimlearn.report import summarised
 from psimlearn.settings import at_least_one, finite, interpreted, lively, plain, seed_of, with_infinities
@@ -276,8 +276,8 @@ class PSIM(TransformerMixin, BaseEstimator):
         filter, notes, arrays = io.read(path)
         try:
             model = cls(**{name: lively(value) for name, value in notes["settings"].items()})
-            model.filter_, model.rounds_, model.names_ = filter, [], filter.names
-            model.n_features_in_ = len(filter.scaling.mean)
+            model.filter_, model.rounds_ = filter, []
+            remember(model, len(filter.scaling.mean), filter.names)
             model.trials_, model.report_ = with_infinities(notes["trials"]), with_infinities(notes["report"])
             model.recipe_, model.learner_ = lively(notes["recipe"]), lively(notes["learner"])
             model.n_rounds_, model.sums_, model.hint_sums_ = notes["n_rounds"], None, []

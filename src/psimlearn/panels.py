@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from psimlearn.errors import DataError
 from psimlearn.trajectories import Trajectories, Trajectory, as_trajectories
 
-__all__ = ["Received", "checked", "is_table", "received"]
+__all__ = ["Received", "checked", "is_table", "received", "remember"]
 
 
 class Received(NamedTuple):
@@ -55,7 +55,7 @@ def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows:
     """The same for a scikit-learn estimator, which remembers the channels of `fit` and asks for them ever after.
 
     Args:
-        estimator: on which `n_features_in_`, `names_` and, for a frame, `feature_names_in_` are kept.
+        estimator: on which `n_features_in_` and, where channels have names, `feature_names_in_` are kept.
         recordings: in any form.
         reset: whether this is `fit`.
         least_rows: that a table must have.
@@ -64,23 +64,30 @@ def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows:
         table = validate_data(
             estimator, recordings, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=least_rows
         )
-        names = [str(name) for name in recordings.columns] if hasattr(recordings, "columns") else None
-        given = Received(Trajectories.of(table, names=names), "frame" if names else "table", recordings)
-    else:
-        given = received(recordings)
-    n, names_now = given.trajectories.n_channels, given.trajectories.names
+        form: Literal["frame", "table"] = "frame" if hasattr(recordings, "columns") else "table"
+        known = getattr(estimator, "feature_names_in_", None) if form == "frame" else None
+        return Received(Trajectories.of(table, names=None if known is None else known.tolist()), form, recordings)
+    given = received(recordings)
+    n, names = given.trajectories.n_channels, given.trajectories.names
     if reset:
-        estimator.n_features_in_, estimator.names_ = n, names_now
-        if not is_table(recordings) and hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_  # of an earlier fit
+        remember(estimator, n, names)
     if n != estimator.n_features_in_:
         raise DataError(f"required {estimator.n_features_in_} channels as in fit, received {n}.")
-    if None not in (names_now, estimator.names_) and names_now != estimator.names_:
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is not None and known is not None and names != tuple(known):
         raise DataError(
-            f"required the channels {list(estimator.names_)} as in fit, received {list(names_now or ())}. Put them in "
-            "that order."
+            f"required the channels {list(known)} as in fit, received {list(names)}. Put them in that order."
         )
     return given
+
+
+def remember(estimator: Any, n: int, names: tuple[str, ...] | None) -> None:
+    """Channels for `checked` to ask for."""
+    estimator.n_features_in_ = n
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):  # of an earlier fit
+        del estimator.feature_names_in_
 
 
 def is_table(recordings: Any) -> bool:
