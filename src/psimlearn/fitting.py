@@ -80,7 +80,7 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fit
     final, learner, sums = _trained(everything, choice, settings, seed)
     if not final.error <= WORSE * choice.error:
         notes.append("refitted on all recordings the filter got worse in closed loop; the one chosen is kept")
-        final = choice.winners[0]
+        final, learner, sums = _trained(choice.splits[0][0], choice, settings, seed)
     filter = with_calibration(final.filter, choice.judged)
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
@@ -144,7 +144,7 @@ def _searched(
     courses: Sequence[Course], settings: Settings, recipes: tuple[Recipe, ...], ranks: tuple[int, ...], tell: Tell
 ) -> tuple[Run, list[Trial]]:
     if isinstance(settings.learner, Learner):
-        return search(courses, Space((settings.learner,), recipes, refine=False), settings.n_rounds, tell)
+        return search(courses, Space((settings.learner,), recipes, refine=False, ranks=ranks), settings.n_rounds, tell)
     linear = Space((Ridge(),), recipes, RIDGES, between=_between(settings), ranks=ranks)
     if settings.learner == "ridge":
         return search(courses, linear, settings.n_rounds, tell)
@@ -155,9 +155,8 @@ def _searched(
         trials = screened(linear.candidates(), courses)
         guide = min(trials, key=lambda t: t.judged).candidate.recipe
     tell("random features")
-    second, more = search(
-        courses, _fourier_space(settings, guide, _n_fourier(courses[0].train)), settings.n_rounds, tell
-    )
+    fourier = _fourier_space(settings, guide, _n_fourier(courses[0].train))._replace(ranks=ranks)
+    second, more = search(courses, fourier, settings.n_rounds, tell)
     if settings.learner == "auto" and first.trial().judged <= second.trial().judged:
         return first, trials + more
     return second, trials + more
@@ -200,7 +199,9 @@ def _between(settings: Settings) -> tuple[tuple[str, float], ...]:
 
 def _ranks(settings: Settings, n: int) -> tuple[int, ...]:
     """Numbers of directions that may do instead of all, fewest first."""
-    return tuple(n * i for i in (1, 2, 3) if i < settings.features.window) if settings.rank == "auto" else ()
+    if settings.literal or settings.rank != "auto":
+        return ()
+    return tuple(n * i for i in (1, 2, 3) if i < settings.features.window)
 
 
 def _lags(window: int, d: int, n: int) -> tuple[int, ...]:
