@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from psimlearn.blackbox import SklearnLearner as SklearnLearner
     from psimlearn.errors import DataError as DataError
     from psimlearn.errors import DivergedError as DivergedError
+    from psimlearn.errors import MissingExtraError as MissingExtraError
     from psimlearn.errors import ModelFileError as ModelFileError
     from psimlearn.errors import PsimlearnError as PsimlearnError
     from psimlearn.errors import SettingsError as SettingsError
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "baselines": ["LastObservation", "TrainingMean"],
     "blackbox": ["SklearnLearner"],
-    "errors": ["DataError", "DivergedError", "ModelFileError", "PsimlearnError", "SettingsError"],
+    "errors": ["DataError", "DivergedError", "MissingExtraError", "ModelFileError", "PsimlearnError", "SettingsError"],
     "estimator": ["PSIM"],
     "evaluate": ["compare", "errors_by_horizon"],
     "features": ["SecondMoment", "Stack", "StackSquares"],

@@ -1,6 +1,6 @@
 """What can go wrong, by name. Every message says what was required, what was received and what to do."""
 
-__all__ = ["DataError", "DivergedError", "ModelFileError", "PsimlearnError", "SettingsError"]
+__all__ = ["DataError", "DivergedError", "MissingExtraError", "ModelFileError", "PsimlearnError", "SettingsError"]
 
 
 class PsimlearnError(Exception):
@@ -21,3 +21,7 @@ class DivergedError(PsimlearnError, ArithmeticError):
 
 class ModelFileError(PsimlearnError, ValueError):
     """A model file that cannot be trusted, read or written."""
+
+
+class MissingExtraError(PsimlearnError, ImportError):
+    """A library that only some uses need is not installed; the message names the extra that brings it."""

@@ -1,0 +1,55 @@
+"""Arrays out of npz archives, which may come from anywhere: nothing is unpacked or unpickled before it is checked."""
+
+import zipfile
+import zlib
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from psimlearn.errors import DataError
+
+__all__ = ["MAX_UNPACKED", "arrays"]
+
+MAX_UNPACKED = 2**31
+"""Archives that would take more bytes than this in memory are refused: 300 KB can hold 300 MB of zeros."""
+
+
+def arrays(path: Path, max_unpacked: int = MAX_UNPACKED) -> dict[str, np.ndarray]:
+    """Every array of an archive by name."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check(archive, path, max_unpacked)
+        with np.load(path, allow_pickle=False) as loaded:
+            return dict(loaded)
+    except DataError:
+        raise
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        raise DataError(
+            f"{path}: required a whole npz archive, received one that cannot be read: {error}. Save it again with "
+            "numpy.savez."
+        ) from error
+
+
+def _check(archive: zipfile.ZipFile, path: Path, max_unpacked: int) -> None:
+    """Refuse by what zip directory and array headers declare, whichever is more."""
+    needed = sum(max(member.file_size, _declared(archive, member, path)) for member in archive.infolist())
+    if needed > max_unpacked:
+        raise DataError(
+            f"{path}: required an archive of at most {max_unpacked} bytes when unpacked, received one of {needed}. "
+            "Split it, or load it with numpy yourself and use Trajectories.of."
+        )
+
+
+def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> int:
+    """The bytes that an array's own header promises."""
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = header(stream)
+    if dtype.hasobject:
+        raise DataError(
+            f"{path}, array {member.filename.removesuffix('.npy')!r}: required plain numbers, received pickled Python "
+            "objects, which can run code when they are loaded. Save one numeric array per trajectory."
+        )
+    return prod(map(int, shape)) * int(dtype.itemsize)  # in Python's integers: numpy's overflow on headers that lie

@@ -1,0 +1,102 @@
+"""48 walks of three people from the CMU motion capture database, relative to the pelvis."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.datasets.archives import arrays
+from psimlearn.datasets.asfamc import read_amc, read_asf
+from psimlearn.datasets.cmu import WALKS
+from psimlearn.datasets.skeleton import positions
+from psimlearn.datasets.store import dataset_path
+from psimlearn.errors import DataError, SettingsError
+from psimlearn.trajectories import Trajectories
+
+__all__ = ["HEADINGS", "METRES_PER_UNIT", "N_FRAMES", "faced", "walking"]
+
+FOLDER = "mocap_cmu_walk"
+N_FRAMES = 300
+"""Frames of each walk, at 120 a second."""
+METRES_PER_UNIT = 0.0254 / 0.45
+
+HEADINGS = ("world", "first", "every")
+"""Which way walkers face: as recorded, forward (+z) in the first frame, or forward in every frame."""
+
+
+def walking(heading: str = "world", trials: Sequence[str] = WALKS) -> Trajectories:
+    """The first 300 frames of each walk: the ends of 30 bones relative to the root, 90 channels, 120 frames a second.
+
+    Lengths are in the database's units (`METRES_PER_UNIT`); x is to the left of a walker who faces z, y is up.
+    Positions come from walk48_positions.npz where it is there, else from the ASF and AMC files.
+
+    Args:
+        heading: "world" leaves directions as they were recorded; "first" turns each walk as a whole so that it begins
+            facing z; "every" turns each frame so, which moves the sway of the hips into all other parts. In these 300
+            frames the hips of all 48 face z within 13 degrees anyway.
+        trials: subject and number, such as "07_01".
+    """
+    if heading not in HEADINGS:
+        raise SettingsError(f"heading must be one of {HEADINGS}; received {heading!r}.")
+    if not trials:
+        raise SettingsError("trials must name at least one walk, such as '07_01'; received none.")
+    ready = dataset_path(FOLDER) / "walk48_positions.npz"
+    names, parts = _ready(trials) if ready.exists() else _computed(trials)
+    relative = faced(parts[:, :, 1:] - parts[:, :, :1], names[1:], heading)
+    return Trajectories.of(
+        relative.reshape(len(trials), N_FRAMES, -1),
+        names=[f"{bone}.{axis}" for bone in names[1:] for axis in "xyz"],
+        ids=tuple(trials),
+    )
+
+
+def faced(
+    relative: Float[np.ndarray, "m T bones 3"], bones: Sequence[str], heading: str
+) -> Float[np.ndarray, "m T bones 3"]:
+    """Turn walkers about the vertical until the line from right to left hip lies along x, so that they face z."""
+    if heading == "world":
+        return relative
+    across = relative[:, :, bones.index("lhipjoint")] - relative[:, :, bones.index("rhipjoint")]
+    across = across[:, :1] if heading == "first" else across
+    cos, sin = np.moveaxis(across[..., [0, 2]] / np.linalg.norm(across[..., [0, 2]], axis=-1, keepdims=True), -1, 0)
+    still, none = np.ones_like(cos), np.zeros_like(cos)
+    rows = [[cos, none, sin], [none, still, none], [-sin, none, cos]]
+    turn = np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+    return relative @ np.swapaxes(turn, -1, -2)
+
+
+Parts = tuple[tuple[str, ...], Float[np.ndarray, "m 300 parts 3"]]
+
+
+def _ready(trials: Sequence[str]) -> Parts:
+    """From the file that somebody computed."""
+    stored = arrays(dataset_path(FOLDER, "walk48_positions.npz"))
+    known = stored["trials"].tolist()
+    if absent := [trial for trial in trials if trial not in known]:
+        raise SettingsError(f"trials must be among {known}; received {absent}.")
+    rows = [known.index(trial) for trial in trials]
+    return tuple(stored["joints"].tolist()), stored["positions"][rows].astype(np.float64)
+
+
+def _computed(trials: Sequence[str]) -> Parts:
+    """By forward kinematics."""
+    skeletons = {subject: read_asf(_file(f"{subject}.asf")) for subject in sorted({trial[:2] for trial in trials})}
+    walks = []
+    for trial in trials:
+        path = _file(f"{trial}.amc")
+        motion = read_amc(path, skeletons[trial[:2]])
+        if motion.first_frame != 1 or len(motion.values) < N_FRAMES:
+            last = motion.first_frame + len(motion.values) - 1
+            raise DataError(
+                f"{path}: required frames 1 to {N_FRAMES}, received {motion.first_frame} to {last}. This copy was cut: "
+                "get the whole file from http://mocap.cs.cmu.edu, or leave the trial out of trials=."
+            )
+        walks.append(positions(skeletons[trial[:2]], motion)[:N_FRAMES])
+    return skeletons[trials[0][:2]].names, np.array(walks)
+
+
+def _file(name: str) -> Path:
+    """A file as it came, or gzipped."""
+    zipped = f"asfamc/{name}.gz"
+    return dataset_path(FOLDER, zipped if (dataset_path(FOLDER) / zipped).exists() else f"asfamc/{name}")
