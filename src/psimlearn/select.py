@@ -139,8 +139,8 @@ class Course:
     """Of the whole data, all splits together."""
     standard: Recipe
     """What all candidates have in common."""
-    _ground: Ground | None = None
-    _kept: dict[Any, tuple[Beginning, HeldOut]] = field(default_factory=dict)
+    _ground: Ground | None = field(default=None, init=False)
+    _kept: dict[Any, tuple[Beginning, HeldOut]] = field(default_factory=dict, init=False)
 
     def rounds(self, candidate: Candidate, n_rounds: int) -> Generator[Round, None, Any]:
         """Train a candidate, round by round; the generator returns the learner's summary of all that was met."""
