@@ -8,10 +8,8 @@ channel by channel; the videos in shares of the total variance of 20 principal c
 """
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +17,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neural_network import MLPRegressor
 
 from psimlearn.baselines import Lagged, LastObservation, TrainingMean
+from psimlearn.datasets import beach, flag, ocean, pixels, principal_components, snap_assembly, walking
 from psimlearn.estimator import PSIM
 from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
 from psimlearn.trajectories import Trajectories
@@ -33,41 +32,26 @@ class Fold(NamedTuple):
     scale: np.ndarray
 
 
-def by_recording(recordings: np.ndarray) -> Iterator[Fold]:
-    for train, test in folds(Trajectories.of(recordings.astype(np.float64)), N_FOLDS, np.random.default_rng(0)):
+def by_recording(recordings: Trajectories) -> Iterator[Fold]:
+    for train, test in folds(recordings, N_FOLDS, np.random.default_rng(0)):
         yield Fold(train, test, train.values.std(axis=0))
 
 
-def hiro(folder: Path) -> Iterator[Fold]:
-    """Trials S-22..S-46: S-02..S-21 are near copies of each other."""
-    return by_recording(np.load(folder / "robot_hiro_snap_assembly" / "hiro_success_20hz_350x12.npz")["X"][20:])
-
-
-def walking(folder: Path) -> Iterator[Fold]:
-    """30 body parts relative to the root."""
-    positions = np.load(folder / "mocap_cmu_walk" / "walk48_positions.npz")["positions"]
-    return by_recording((positions[:, :, 1:] - positions[:, :, :1]).reshape(48, 300, 90))
-
-
-def video(path: Path, stride: int) -> Iterator[Fold]:
+def by_block(frames: np.ndarray, stride: int) -> Iterator[Fold]:
     """Blocks of `stride` frames, of which the last ones are left out as a gap."""
-    frames = next(array for array in np.load(path).values() if array.ndim == 3)
-    pixels = frames.reshape(len(frames), -1).astype(np.float64)
-    blocks = Trajectories.of(pixels).blocks(stride - WINDOW, WINDOW)
+    blocks = pixels(frames).blocks(stride - WINDOW, WINDOW)
     for train, test in folds(blocks, N_FOLDS, np.random.default_rng(0)):
-        mean = train.values.mean(axis=0)
-        components = np.linalg.svd(train.values - mean, full_matrices=False)[2][:N_COMPONENTS].T
-        train, test = (Trajectories.of([(part.values - mean) @ components for part in half]) for half in (train, test))
-        spread = np.sqrt(train.values.var(axis=0).sum())
-        yield Fold(train, test, np.full(N_COMPONENTS, spread))
+        components = principal_components(train, N_COMPONENTS)
+        train, test = components.project(train), components.project(test)
+        yield Fold(train, test, np.full(N_COMPONENTS, np.sqrt(train.values.var(axis=0).sum())))
 
 
-SETS: dict[str, Callable[[Path], Iterator[Fold]]] = {
-    "HIRO assembly": hiro,
-    "walking": walking,
-    "flag": lambda folder: video(folder / "video_flag_dyntex" / "flag_44x36_gray.npz", 50),
-    "ocean": lambda folder: video(folder / "video_beach_waves" / "ocean_static_48x27_gray.npz", 74),
-    "beach swash": lambda folder: video(folder / "video_beach_waves" / "beach_swash_48x27_gray.npz", 50),
+SETS: dict[str, Callable[[], Iterator[Fold]]] = {
+    "HIRO assembly": lambda: by_recording(snap_assembly("S-22..S-46")),  # S-02..S-21 are near copies of each other
+    "walking": lambda: by_recording(walking()),
+    "flag": lambda: by_block(flag(), 50),
+    "ocean": lambda: by_block(ocean(), 74),
+    "beach swash": lambda: by_block(beach(), 50),
 }
 
 
@@ -101,9 +85,8 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", default=list(SETS), metavar="set", help=f"of {', '.join(SETS)}")
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     chosen = parser.parse_args()
-    folder = Path(os.environ["PSIMLEARN_DATA"])
     for name in chosen.sets:
-        parts = list(SETS[name](folder))
+        parts = list(SETS[name]())
         print(f"\n| {name} | 1 step | 3 steps | 5 steps | seconds a fit |\n|---|---|---|---|---|", flush=True)
         for method in chosen.methods:
             began = time.perf_counter()

@@ -5,19 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import real
 from psimlearn.baselines import LastObservation
-from psimlearn.evaluate import errors_by_horizon, folds
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.features import Stack
 from psimlearn.filter import Filter
-from psimlearn.learners import Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.train import Recipe, best, dagger
 from psimlearn.trajectories import Trajectories
-
-
-def walking(folder: Path) -> Trajectories:
-    """48 tracks of 300 frames: 30 body parts relative to the root, 90 channels."""
-    positions = np.load(folder / "mocap_cmu_walk" / "walk48_positions.npz")["positions"].astype(np.float64)
-    return Trajectories.of((positions[:, :, 1:] - positions[:, :, :1]).reshape(48, 300, 90))
 
 
 def tuned(train: Trajectories, validation: Trajectories, recipe: Recipe) -> Filter:
@@ -33,9 +28,8 @@ def tuned(train: Trajectories, validation: Trajectories, recipe: Recipe) -> Filt
 def test_a_compressed_belief_loses_nothing_on_walking(data_folder: Path) -> None:
     """30 of 450 directions fed back: within 3 % of the full belief, and far ahead of the last observation."""
     rng = np.random.default_rng(1)
-    rest, test = next(folds(walking(data_folder), 3, rng))
+    rest, test, scale = next(real.SETS["walking"]())
     train, validation = rest.split(0.15, rng)
-    scale = train.values.std(axis=0)
     errors = {
         rank: errors_by_horizon(
             tuned(train, validation, Recipe(lags=5, prior="last", rank=rank)), test, 5, skip=5, scale=scale
@@ -45,3 +39,36 @@ def test_a_compressed_belief_loses_nothing_on_walking(data_folder: Path) -> None
     last = errors_by_horizon(LastObservation.fit(train), test, 5, skip=5, scale=scale)
     assert errors[30][0] <= 1.03 * errors[None][0]
     assert np.all(errors[30] <= 0.6 * last)
+
+
+SIMPLE = [name for name in real.METHODS if name.startswith(("training", "last", "AR"))]
+
+
+def mean_errors(method: str, parts: list[real.Fold]) -> np.ndarray:
+    errors = [
+        errors_by_horizon(real.METHODS[method](part.train), part.test, 5, skip=real.SKIP, scale=part.scale)[[0, 2, 4]]
+        for part in parts
+    ]
+    mean: np.ndarray = np.mean(errors, axis=0)
+    return mean
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["flag", "ocean", "beach swash"])
+def test_defaults_keep_up_with_the_best_simple_method(name: str, data_folder: Path) -> None:
+    """1, 3 and 5 steps ahead: at most 5 % worse than the best of mean, last, AR-5 and AR-10 at each."""
+    parts = list(real.SETS[name]())
+    simple = np.min([mean_errors(method, parts) for method in SIMPLE], axis=0)
+    assert np.all(mean_errors("PSIM()", parts) <= 1.05 * simple)
+
+
+@pytest.mark.slow
+def test_random_features_are_better_on_the_robot(data_folder: Path) -> None:
+    """Without a search, which takes a minute a fold: docs/real-data.md has what `learner="auto"` finds."""
+    parts = list(real.SETS["HIRO assembly"]())
+    simple = np.min([mean_errors(method, parts) for method in SIMPLE], axis=0)
+    assert np.all(mean_errors("PSIM()", parts) <= 1.05 * simple)
+    learner = RandomFourierRidge(600, 1e-5)
+    fit = real.learnt(learner=learner, lags=3, prior="last", belief_weight=0.0, level_weight=0.3)
+    errors = [errors_by_horizon(fit(part.train), part.test, 5, skip=real.SKIP, scale=part.scale) for part in parts]
+    assert np.all(np.mean(errors, axis=0)[[0, 2, 4]] < 0.85 * simple)
