@@ -10,6 +10,7 @@ The belief m has full width and all predictions are read from it; only what is f
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from psimlearn.gaps import conditional_fill
 from psimlearn.layout import Layout, Scaling, controls, lay_out
 from psimlearn.regressors import Linear, Regressor, block_by_block
 from psimlearn.trajectories import Trajectories
-from psimlearn.uncertainty import Calibration, log_likelihood
+from psimlearn.uncertainty import Calibration, Correlation, log_likelihood
 from psimlearn.windows import RowIndex, Schedule, beliefs_before, coming_places, unseen_before
 
 __all__ = ["Filter", "Rollout", "Standing", "State", "Table"]
@@ -325,12 +326,22 @@ class Filter:
         """The log-likelihood of standardised observations under the beliefs held before them."""
         variance = np.broadcast_to(np.diag(self.covariance), x.shape)
         if self.calibration is not None:
-            own = self.features.variance(belief)[:, 0] if isinstance(self.features, Variances) else None
+            own = None if self._variances is None else self._variances.variance(belief)[:, 0]
             known = self.calibration.variance(np.minimum(unseen + 1, self.calibration.furthest), own)
             variance = np.where(np.isnan(known), variance, known)
         units = np.where(np.isnan(x), 0.0, np.log(self.scaling.scale))
-        nats: np.ndarray = log_likelihood(x - self.expected(belief), self.covariance, variance) - units.sum(axis=1)
+        nats: np.ndarray = log_likelihood(x - self.expected(belief), self.correlation, variance) - units.sum(axis=1)
         return nats
+
+    @cached_property
+    def correlation(self) -> Correlation:
+        """Of one-step errors between channels."""
+        return Correlation.of(self.covariance)
+
+    @cached_property
+    def _variances(self) -> Variances | None:
+        """The features, if their beliefs claim variances; to ask a protocol is slow."""
+        return self.features if isinstance(self.features, Variances) else None
 
     def hints(self, trajectories: Trajectories) -> Float[np.ndarray, "rows h"]:
         """E[h_t | x_0 .. x_t]: the filtered estimate of what was measured in training only."""

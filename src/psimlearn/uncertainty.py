@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from psimlearn.errors import SettingsError
 from psimlearn.gaps import among_seen
 
-__all__ = ["LEVELS", "Calibration", "calibrated", "log_likelihood"]
+__all__ = ["LEVELS", "Calibration", "Correlation", "calibrated", "log_likelihood"]
 
 LEVELS = np.concatenate([np.arange(1, 100) / 100, [0.995, 0.999]])
 """The coverages at which quantiles are kept; what lies between is interpolated."""
@@ -96,22 +96,50 @@ def _conformal(scores: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " levels
     return quantiles
 
 
+class Correlation(NamedTuple):
+    """How the errors of channels go together, made ready once for all the rows whose likelihood is asked for."""
+
+    matrix: Float[np.ndarray, "n n"]
+    white: Float[np.ndarray, "n n"]
+    """Takes errors in standard deviations, as rows, to independent ones."""
+    log_det: float
+
+    @classmethod
+    def of(cls, covariance: Float[np.ndarray, "n n"]) -> "Correlation":
+        """Of errors with this covariance."""
+        deviation = np.sqrt(np.diag(covariance))
+        matrix = covariance / np.outer(deviation, deviation)
+        root = np.linalg.cholesky(matrix)
+        return cls(matrix, np.linalg.inv(root).T, 2 * float(np.log(np.diag(root)).sum()))
+
+
 def log_likelihood(
-    errors: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "n n"], variance: Float[np.ndarray, "b n"]
+    errors: Float[np.ndarray, "b n"], correlation: Correlation, variance: Float[np.ndarray, "b n"]
 ) -> Float[np.ndarray, " b"]:
-    """Of errors under a Gaussian with the correlations of `covariance` and these variances, as far as observed."""
-    deviation = np.sqrt(np.diag(covariance))
-    correlation = covariance / np.outer(deviation, deviation)
-    seen = ~np.isnan(errors)
-    e = np.where(seen, errors / np.sqrt(variance), 0.0)
-    whole = seen.all(axis=1)
-    distance, log_det = np.empty(len(e)), np.empty(len(e))
+    """Of errors under a Gaussian with these correlations and variances, as far as observed."""
+    missing = np.isnan(errors)
     with np.errstate(over="ignore"):  # beyond all measure is -inf
-        distance[whole] = np.sum(np.linalg.solve(np.linalg.cholesky(correlation), e[whole].T) ** 2, axis=0)
-        log_det[whole] = np.linalg.slogdet(correlation)[1]
-        for part, among in among_seen(seen, np.flatnonzero(~whole), correlation):
-            distance[part] = np.sum(e[part] * np.linalg.solve(among, e[part][:, :, None])[:, :, 0], axis=1)
-            log_det[part] = np.linalg.slogdet(among)[1]
-    constant = np.sum(np.where(seen, np.log(2 * np.pi * variance), 0.0), axis=1)
-    nats: np.ndarray = -0.5 * (distance + log_det + constant)
+        if missing.any():
+            return _in_part(errors, ~missing, correlation, variance)
+        white = errors / np.sqrt(variance) @ correlation.white
+        scale = np.log(2 * np.pi * variance).sum(axis=1) + correlation.log_det
+        nats: np.ndarray = -0.5 * ((white * white).sum(axis=1) + scale)
+        return nats
+
+
+def _in_part(
+    errors: Float[np.ndarray, "b n"],
+    seen: Bool[np.ndarray, "b n"],
+    correlation: Correlation,
+    variance: Float[np.ndarray, "b n"],
+) -> Float[np.ndarray, " b"]:
+    """`log_likelihood` where some rows are not whole."""
+    whole = seen.all(axis=1)
+    nats = np.empty(len(errors))
+    nats[whole] = log_likelihood(errors[whole], correlation, variance[whole])
+    for part, among in among_seen(seen, np.flatnonzero(~whole), correlation.matrix):
+        e = np.where(seen[part], errors[part] / np.sqrt(variance[part]), 0.0)
+        distance = np.sum(e * np.linalg.solve(among, e[:, :, None])[:, :, 0], axis=1)
+        scale = np.sum(np.where(seen[part], np.log(2 * np.pi * variance[part]), 0.0), axis=1)
+        nats[part] = -0.5 * (distance + np.linalg.slogdet(among)[1] + scale)
     return nats
