@@ -25,8 +25,8 @@ def channels(draw: Any, rows: int) -> np.ndarray:
     }
     unit = 10.0 ** draw(st.sampled_from([-150, -100, -20, -3, 0, 0, 0, 3, 20, 100, 150]))
     offset = draw(st.sampled_from([0.0, 0.0, 1.0, -1e3, 1e8, 1e15])) * unit
-    values: np.ndarray = shapes[draw(st.sampled_from(sorted(shapes)))] * unit + offset
-    return np.clip(values, -1e150, 1e150)
+    values: np.ndarray = np.clip(shapes[draw(st.sampled_from(sorted(shapes)))] * unit + offset, -1e150, 1e150)
+    return values
 
 
 @st.composite

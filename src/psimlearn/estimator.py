@@ -235,7 +235,7 @@ class PSIM(TransformerMixin, BaseEstimator):
         x, predicted = self.filter_.scaling(data.values), self.filter_.scaling(self._foretold(data, 1))
         mean = np.sum(x, axis=0, where=seen) / np.maximum(seen.sum(axis=0), 1)
         errors, power = (np.sum((x - guess) ** 2, axis=0, where=seen) for guess in (predicted, mean))
-        varies = power > 0
+        varies = np.max(x, axis=0, where=seen, initial=-np.inf) > np.min(x, axis=0, where=seen, initial=np.inf)
         return float(np.mean(1 - errors[varies] / power[varies])) if varies.any() else np.nan
 
     def score_samples(self, X: Any) -> Any:

@@ -18,6 +18,8 @@ __all__ = ["Coordinates", "GramSums", "Learner", "RandomFourierRidge", "Ridge", 
 
 CHUNK = 4096
 """Rows mapped to random features at a time: bounds the memory of a summary."""
+NOTHING = 1e-140
+"""A variance below this is none: its square would be lost."""
 
 
 Stats = TypeVar("Stats")
@@ -223,7 +225,7 @@ def generalised_alpha(stats: GramSums) -> float:
     """
     gram, cross = _centred(stats)
     scale = np.trace(gram) / len(gram)
-    if not scale > 0:  # nothing varies: nothing to learn, and any ridge will do
+    if not scale > NOTHING:  # nothing varies: nothing to learn, and any ridge will do
         return 1.0
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, 0.0)

@@ -15,6 +15,8 @@ from psimlearn.trajectories import Trajectories
 __all__ = ["described", "error_table", "spectral_radius", "summarised"]
 
 LEARNERS = {"Ridge": "linear regression", "RandomFourierRidge": "random Fourier features"}
+METHODS = ("training mean", "last observation", "autoregression", "PSIM")
+"""From the simplest to ours; a file does not keep an order."""
 
 
 def described(data: Trajectories) -> dict[str, Any]:
@@ -94,6 +96,7 @@ def summarised(report: Mapping[str, Any]) -> str:
     ]
     steps = len(next(iter(report["errors"].values()), []))
     lines.append(" " * 18 + "".join(f"{h:>10}" for h in range(1, steps + 1)))
-    lines += [f"{name:18}" + "".join(f"{e:10.4g}" for e in errors) for name, errors in report["errors"].items()]
+    names = sorted(report["errors"], key=lambda name: METHODS.index(name) if name in METHODS else -1)
+    lines += [f"{name:18}" + "".join(f"{e:10.4g}" for e in report["errors"][name]) for name in names]
     lines += ["", *(f"note: {note}" for note in report["notes"])] if report["notes"] else []
     return "\n".join(lines)

@@ -153,7 +153,7 @@ def _learner(value: Any) -> Any:
     if not isinstance(value, type):
         if isinstance(value, Learner):
             return value
-        if is_regressor(value):
+        if hasattr(value, "__sklearn_tags__") and is_regressor(value):
             return SklearnLearner(value)
     raise SettingsError(
         f"learner: required one of {LEARNERS}, a Ridge, a RandomFourierRidge or a scikit-learn regressor, received "

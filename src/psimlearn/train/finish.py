@@ -37,7 +37,7 @@ def with_calibration(filter: Filter, judged: Sequence[tuple[Filter, Trajectories
 
 
 def _all_own(
-    own: Sequence[Float[np.ndarray, "rows horizon n"] | None], window: int
+    own: Sequence[Float[np.ndarray, "_ horizon n"] | None], window: int
 ) -> Float[np.ndarray, "all horizon n"] | None:
     """The variances that beliefs claim inside their window; beyond it they claim nothing."""
     claimed = [part for part in own if part is not None]

@@ -142,7 +142,9 @@ def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) ->
     largest = np.maximum(np.nanmax(np.abs(columns), axis=1), np.finfo(float).tiny)
     unit = columns / largest[:, None]  # keeps the squares of extreme scales finite
     std = np.nanstd(unit, axis=1)
-    return Scaling(np.nanmean(unit, axis=1) * largest, np.where(std <= CONSTANT, 1.0, std * largest))
+    constant = std <= CONSTANT  # centred exactly: rounding in a large unit would be large
+    mean = np.where(constant, np.nanmax(columns, axis=1), np.nanmean(unit, axis=1) * largest)
+    return Scaling(mean, np.where(constant, 1.0, std * largest))
 
 
 def _history_beliefs(
