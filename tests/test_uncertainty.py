@@ -35,7 +35,8 @@ def simulate(system: LinearSystem, m: int, rng: np.random.Generator, freedom: fl
     def noise(n: int) -> np.ndarray:
         if freedom is None:
             return rng.standard_normal((m, n))
-        return rng.standard_t(freedom, (m, n)) / np.sqrt(freedom / (freedom - 2))
+        heavy: np.ndarray = rng.standard_t(freedom, (m, n)) / np.sqrt(freedom / (freedom - 2))
+        return heavy
 
     Q, R, P = (np.linalg.cholesky(c) for c in (system.Q, system.R, system.stationary.P))
     s, x = system.mean + rng.standard_normal((m, len(P))) @ P.T, []
