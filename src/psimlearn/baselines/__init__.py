@@ -1,9 +1,27 @@
 """What a learnt filter is measured against. Every baseline is a `Forecaster`."""
 
+from psimlearn.baselines.ar import Autoregression as Autoregression
 from psimlearn.baselines.constant import LastObservation as LastObservation
 from psimlearn.baselines.constant import TrainingMean as TrainingMean
+from psimlearn.baselines.em import LinearGaussian as LinearGaussian
+from psimlearn.baselines.em import em as em
+from psimlearn.baselines.ivr import ivr as ivr
 from psimlearn.baselines.kalman import Kalman as Kalman
 from psimlearn.baselines.kalman import StationaryKalman as StationaryKalman
 from psimlearn.baselines.lagged import Lagged as Lagged
+from psimlearn.baselines.n4sid import InnovationsModel as InnovationsModel
+from psimlearn.baselines.n4sid import n4sid as n4sid
 
-__all__ = ["Kalman", "Lagged", "LastObservation", "StationaryKalman", "TrainingMean"]
+__all__ = [
+    "Autoregression",
+    "InnovationsModel",
+    "Kalman",
+    "Lagged",
+    "LastObservation",
+    "LinearGaussian",
+    "StationaryKalman",
+    "TrainingMean",
+    "em",
+    "ivr",
+    "n4sid",
+]
