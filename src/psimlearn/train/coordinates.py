@@ -22,6 +22,8 @@ __all__ = ["relative", "weighted"]
 
 KERNEL_CHANGE = 0.2
 """How much a change counts beside a level in the distances of a kernel."""
+NEGLIGIBLE = 1e-6
+"""A difference that varies less than this, relative to what it is a difference of, is rounding."""
 
 
 def relative(feedback: Feedback, features: Stack, n: int, lags: int, p: int) -> scipy.sparse.csr_array:
@@ -40,14 +42,16 @@ def relative(feedback: Feedback, features: Stack, n: int, lags: int, p: int) -> 
 def weighted(
     change: scipy.sparse.csr_array,
     deviation: Float[np.ndarray, " p"],
+    own: Float[np.ndarray, " p"],
     r: int,
     n: int,
     lags: int,
     belief_weight: float,
     level_weight: float,
 ) -> Coordinates:
-    """Scale coordinates of the given deviations for a ridge and for a kernel."""
-    unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-12)
+    """Scale coordinates of the given deviations, made of columns of their own, for a ridge and for a kernel."""
+    varies = deviation > np.maximum(NEGLIGIBLE * (abs(change).T @ own), 1e-12)
+    unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
     ridge, kernel = unit.copy(), unit.copy()
     belief, level, changes = slice(r), slice(r, r + n), slice(r + n, r + lags * n)
     ridge[belief] *= belief_weight

@@ -123,9 +123,9 @@ def _in_coordinates(
     assert isinstance(filter.features, Stack)
     r, n, p = len(filter.feedback.mean), len(filter.scaling.mean), z.shape[1]
     change = relative(filter.feedback, filter.features, n, recipe.lags, p)
-    deviation = np.std(z @ change, axis=0)
+    deviation, own = np.std(z @ change, axis=0), np.std(z, axis=0)
     weights = (recipe.belief_weight, recipe.level_weight)
-    return replace(learner, coordinates=weighted(change, deviation, r, n, recipe.lags, *weights))
+    return replace(learner, coordinates=weighted(change, deviation, own, r, n, recipe.lags, *weights))
 
 
 def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:

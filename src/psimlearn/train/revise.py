@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from jaxtyping import Float
 
 from psimlearn.features import Stack
@@ -61,8 +62,9 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
     if level_weight is not None:
         n, lags, p = len(filter.scaling.mean), filter.lags, len(sums.z)
         change = relative(filter.feedback, features, n, lags, p)
-        deviation = _deviation(sums, change)
-        learner = replace(learner, coordinates=weighted(change, deviation, r, n, lags, belief_weight, level_weight))
+        deviation, own = _deviation(sums, change), _deviation(sums, scipy.sparse.eye_array(p, format="csr"))
+        coordinates = weighted(change, deviation, own, r, n, lags, belief_weight, level_weight)
+        learner = replace(learner, coordinates=coordinates)
     return Beginning(filter, learner, sums if kept else None, lessons)
 
 
