@@ -221,17 +221,19 @@ def test_n4sid_predicts_as_octaves_does(tmp_path: Path) -> None:
 # --- all of them against the truth
 
 
-@pytest.mark.parametrize("seed", [0, 1, 4])
+@pytest.mark.parametrize("seed", range(5))
 def test_enough_states_come_near_the_optimal_filter(seed: int) -> None:
-    data = case(seed)
+    """How much past to use is chosen by validation: on seed 3, 10 rows of it cost .3 %, 3 rows .015 %."""
+    data, rows = case(seed), (3, 5, 10)
     assert np.linalg.matrix_rank(data.system.observability(2)) == 3
+    chosen: dict[str, Any] = {"validation": data.validation}
     fits: dict[str, Forecaster] = {
-        "cva": n4sid(data.train, 3),
-        "n4sid": n4sid(data.train, 3, weighting="n4sid"),
-        "cva, order chosen": n4sid(data.train, validation=data.validation, block_rows=(5, 10)),
-        "ivr": ivr(data.train, 3),
-        "ivr, rank chosen": ivr(data.train, validation=data.validation),
-        "em": em(data.train, 3),
+        "cva": n4sid(data.train, 3, block_rows=rows, **chosen),
+        "n4sid": n4sid(data.train, 3, block_rows=rows, weighting="n4sid", **chosen),
+        "cva, order chosen": n4sid(data.train, block_rows=rows, **chosen),
+        "ivr": ivr(data.train, 3, past=rows, **chosen),
+        "ivr, rank chosen": ivr(data.train, past=rows, **chosen),
+        "em": em(data.train, 3, block_rows=rows, **chosen),
     }
     for name, model in fits.items():
         assert data.excess(model) < 0.002, name
@@ -366,6 +368,20 @@ def test_likelihood_rises_with_every_iteration(missing: float) -> None:
         assert np.diff(model.log_likelihoods).min() > 0
         np.testing.assert_allclose(model.log_likelihoods[0], start.log_likelihood(train), rtol=1e-9)
         np.testing.assert_allclose(model.log_likelihoods[-1], model.log_likelihood(train), rtol=1e-9)
+
+
+def test_almost_no_noise_is_no_trouble() -> None:
+    rng = RNG(13)
+    mix = rng.standard_normal((4, 6))
+    waves = [np.sin(np.arange(80)[:, None] * [0.1, 0.17, 0.23, 0.31] + rng.uniform(0, 6, 4)) @ mix for _ in range(12)]
+    train = Trajectories.of(waves)
+    model = em(train, 8, block_rows=3, n_iter=10, tolerance=0.0)
+    assert len(model.log_likelihoods) > 1
+    assert np.diff(model.log_likelihoods).min() > 0
+    last = errors_by_horizon(LastObservation.fit(train), train, skip=10)[0]
+    assert errors_by_horizon(model, train, skip=10)[0] < 1e-6 * last
+    assert errors_by_horizon(n4sid(train, 8, block_rows=3), train, skip=10)[0] < 1e-3 * last
+    assert errors_by_horizon(ivr(train, 8, window=3, past=3), train, skip=10)[0] < 1e-2 * last
 
 
 def test_expectation_maximisation_is_no_worse_than_pykalmans() -> None:

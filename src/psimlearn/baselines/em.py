@@ -18,7 +18,7 @@ import scipy.linalg
 from jaxtyping import Bool, Float, Int
 
 from psimlearn.baselines.kalman import Kalman
-from psimlearn.baselines.n4sid import InnovationsModel, n4sid, observability, standardising
+from psimlearn.baselines.n4sid import InnovationsModel, n4sid, observability, settled, standardising
 from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.gaps import conditional_fill
 from psimlearn.layout import Scaling
@@ -120,7 +120,7 @@ def em(
         start = _opened(n4sid(train, order, validation=validation, block_rows=block_rows))
     scaling = standardising(train)
     records = _records(scaling(train.values), train)
-    found = _iterated(_standardised(start, scaling), records, n_iter, tolerance * len(train.values))
+    found = _iterated(_bounded(_standardised(start, scaling)), records, n_iter, tolerance * len(train.values))
     change = np.log(scaling.scale) @ np.count_nonzero(~np.isnan(train.values), axis=0)
     history = tuple(float(each - change) for each in found.log_likelihoods)
     return replace(_in_units(found, scaling), log_likelihoods=history)
@@ -366,14 +366,21 @@ def _opened(model: InnovationsModel) -> LinearGaussian:
     Q, F = K @ V @ K.T, A - K @ C
     P = np.zeros_like(A)
     if model.filter_radius < 1:
-        P = scipy.linalg.solve_discrete_lyapunov(F, Q + 1e-3 * np.trace(Q) / len(A) * np.eye(len(A)))
+        P = settled(F, Q + 1e-3 * np.trace(Q) / len(A) * np.eye(len(A)))
     for share in 0.5 ** np.arange(12):
         D = share * P
         N = np.block([[D - A @ D @ A.T + Q, K @ V - A @ D @ C.T], [(K @ V - A @ D @ C.T).T, V - C @ D @ C.T]])
         if np.linalg.eigvalsh(N)[0] > 0 and np.linalg.eigvalsh(N[len(A) :, len(A) :] - 0.5 * V)[0] > 0:
             break
-    N, p = _definite(N), len(A)
+    p = len(A)
     return LinearGaussian(A, C, N[:p, :p], N[p:, p:], N[:p, p:], model.mean, model.initial, model.covariance + D)
+
+
+def _bounded(model: LinearGaussian) -> LinearGaussian:
+    """The system with no noise below the floor: a start below it could only lose likelihood."""
+    p = model.order
+    N = _definite(np.block([[model.Q, model.S], [model.S.T, model.R]]))
+    return replace(model, Q=N[:p, :p], R=N[p:, p:], S=N[:p, p:], covariance=_definite(model.covariance))
 
 
 def _standardised(model: LinearGaussian, scaling: Scaling) -> LinearGaussian:

@@ -35,6 +35,7 @@ __all__ = [
     "observability",
     "one_or_several",
     "orders_to_try",
+    "settled",
     "stabilised",
     "standardising",
 ]
@@ -42,6 +43,8 @@ __all__ = [
 Weighting = Literal["cva", "n4sid"]
 FLOOR = 1e-9
 """The least variance of an innovation, in units of its channel's variance: constant channels have none of their own."""
+BLOWN_UP = 1e6
+"""A filter has diverged if an error is this many times larger than anything observed."""
 LARGEST_POLE = 0.999
 """What eigenvalues of A on or outside the unit circle are shrunk to."""
 N_REFILLS = 2
@@ -237,14 +240,19 @@ def identified(
     x = carried_forward(scaling(train.values)[plan.order], plan)
     model = _best((_in_units(each, scaling) for each in candidates(x, plan)), validation, scaling)
     for _ in range(N_REFILLS if np.isnan(train.values).any() else 0):
-        whole = conditional_fill(train.values, model.forecast(train, 1)[:, 0], model.V)
-        x = scaling(whole)[plan.order]
+        expected = model.forecast(train, 1)[:, 0]
+        if not np.isfinite(expected).all():
+            raise DivergedError(
+                "required a filter that stays finite to fill in what is missing, received one that diverged. Use "
+                "fewer states, a larger ridge or validation recordings to choose by."
+            )
+        x = scaling(conditional_fill(train.values, expected, model.V))[plan.order]
         model = _best((_in_units(each, scaling) for each in candidates(x, plan)), validation, scaling)
     return model
 
 
 def stabilised(A: Float[np.ndarray, "s s"]) -> tuple[Float[np.ndarray, "s s"], bool]:
-    """A with eigenvalues on or outside the unit circle shrunk into it, and whether there were any.
+    """A with no eigenvalue on or outside the unit circle, and whether there were any.
 
     In the real Schur form an eigenvalue, or a pair of conjugate ones, is a block of the diagonal: no eigenvectors
     are needed, which two equal eigenvalues need not have.
@@ -257,9 +265,20 @@ def stabilised(A: Float[np.ndarray, "s s"]) -> tuple[Float[np.ndarray, "s s"], b
         pair = start + 1 < len(T) and T[start + 1, start] != 0
         block = slice(start, start + 1 + pair)
         radius = _radius(T[block, block])
-        T[block, block] *= LARGEST_POLE / radius if radius >= 1 else 1.0
+        T[block, block] *= LARGEST_POLE / max(radius, LARGEST_POLE)  # those just inside too: rounding moves them
         start = block.stop
     return Z @ T @ Z.T, True
+
+
+def settled(A: Float[np.ndarray, "s s"], Q: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
+    """P = APA' + Q by its series Q + AQA' + .., twice as many terms at a time: never indefinite, however slow A."""
+    P, power = Q, A
+    for _ in range(40):
+        P = P + power @ P @ power.T
+        power = power @ power
+        if np.abs(power).max() < 1e-20:
+            break
+    return P
 
 
 def begun(system: "System", x: Float[np.ndarray, "rows n"], plan: Schedule, first_rows: int) -> InnovationsModel:
@@ -270,14 +289,14 @@ def begun(system: "System", x: Float[np.ndarray, "rows n"], plan: Schedule, firs
     """
     A, C, K, V, shrunk = system
     e = _innovations(system, x, plan)
-    if not np.isfinite(e).all():  # a filter that diverged has no beginning; it loses by its errors
+    if not np.abs(e).max() < BLOWN_UP * np.abs(x).max():  # a filter that diverged has no beginning: its errors tell
         return InnovationsModel(A, C, K, V, np.zeros(len(C)), np.zeros(len(A)), np.zeros_like(A), shrunk)
     root = np.linalg.cholesky(V)
     e = np.linalg.solve(root, e.T).T
     D = np.linalg.solve(root, _sensitivities(system, len(plan.starts) - 1))
     theta = _level(D, e, plan)
     own, m = _spread(D[:first_rows], e - (D @ theta)[plan.time], plan)
-    usual = scipy.linalg.solve_discrete_lyapunov(A, K @ V @ K.T)
+    usual = settled(A, K @ V @ K.T)
     weight = m / (m + len(A) + 1)
     covariance = weight * own + (1 - weight) * usual
     return InnovationsModel(A, C, K, V, theta[len(A) :], theta[: len(A)], covariance, shrunk)
@@ -349,6 +368,7 @@ def _gain(
 ) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "n n"]]:
     """K and V from the Riccati equation with cross term; where it has no solution, K = S R^-1 and V = R."""
     order, n = len(A), len(C)
+    noise = (noise + noise.T) / 2  # or the solver refuses it
     Q, S, R = noise[:order, :order], noise[:order, order:], noise[order:, order:] + FLOOR * np.eye(n)
     try:
         with warnings.catch_warnings():
