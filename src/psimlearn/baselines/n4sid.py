@@ -276,7 +276,7 @@ def settled(A: Float[np.ndarray, "s s"], Q: Float[np.ndarray, "s s"]) -> Float[n
     for _ in range(40):
         P = P + power @ P @ power.T
         power = power @ power
-        if np.abs(power).max() < 1e-20:
+        if not 1e-20 < np.abs(power).max() < 1e8:  # done, or beyond what rounding leaves of a slow, skewed A
             break
     return P
 
