@@ -129,7 +129,10 @@ def _in_coordinates(
 
 
 def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:
-    """Mean and standard deviation of each channel as far as observed; a constant channel keeps its unit."""
+    """Mean and standard deviation of each channel as far as observed; a constant channel keeps its unit.
+
+    One that only rounding moves is measured by its own size where that is large, so that it hardly moves at all.
+    """
     columns = np.ascontiguousarray(values.T)  # numpy reduces few long rows much faster than many short ones
     empty = np.isnan(columns).all(axis=1)
     if empty.any():
@@ -142,9 +145,10 @@ def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) ->
     largest = np.maximum(np.nanmax(np.abs(columns), axis=1), np.finfo(float).tiny)
     unit = columns / largest[:, None]  # keeps the squares of extreme scales finite
     std = np.nanstd(unit, axis=1)
-    constant = std <= CONSTANT  # centred exactly: rounding in a large unit would be large
-    mean = np.where(constant, np.nanmax(columns, axis=1), np.nanmean(unit, axis=1) * largest)
-    return Scaling(mean, np.where(constant, 1.0, std * largest))
+    constant, top = std <= CONSTANT, np.nanmax(columns, axis=1)
+    mean = np.where(constant, top, np.nanmean(unit, axis=1) * largest)  # rounding in a large unit would be large
+    still = np.where(top == np.nanmin(columns, axis=1), 1.0, np.maximum(largest, 1.0))
+    return Scaling(mean, np.where(constant, still, std * largest))
 
 
 def _history_beliefs(
