@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test demo check bench clean
+.PHONY: test demo check bench reproduce reproduce-quick clean
 
 # two workers share two cores best when each keeps its linear algebra to one thread
 test: $(READY)  ## run the tests, doctests and documentation included
@@ -24,6 +24,12 @@ bench: $(READY)  ## speed and memory of training, and of filtering against other
 	$(BIN)/python -m pip install --quiet ".[bench]"
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/fit.py
+
+reproduce: $(READY)  ## the paper's experiments: run what has no result yet, then write docs/reproduction.md
+	$(BIN)/python -m psimlearn.reproduce
+
+reproduce-quick: $(READY)  ## a look at each of them within two minutes; without recordings, those that need none
+	$(BIN)/python -m psimlearn.reproduce --quick --fresh
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

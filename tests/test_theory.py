@@ -14,9 +14,9 @@ from psimlearn.datasets.pendulum import PENDULUM_FLOOR
 from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.features import Stack
 from psimlearn.learners import RandomFourierRidge, Ridge
+from psimlearn.reproduce.theorems import bounds
 from psimlearn.train import Recipe, best, dagger, forward
 from psimlearn.train.init import begin, ground
-from psimlearn.train.lessons import examples
 from psimlearn.trajectories import Trajectories
 
 RNG = np.random.default_rng
@@ -192,54 +192,46 @@ def test_the_rollout_loss_of_forward_training_is_the_mean_of_its_regression_loss
 def test_follow_the_leader() -> None:
     """7.8: DAgger plays follow-the-leader on the losses L_n of its own rollouts.
 
-    So its regret against any fixed filter is at most the sum of L_n(F_n) - L_n(F_{n+1}), for every prefix; its best
-    round is at most gamma_N + eps_N, the average regret plus the least average loss of one filter in hindsight.
-    Penalised losses on the training data: the inequalities are exact, and an off-by-one target or a skipped merge
-    breaks them.
+    So its regret against any fixed filter is at most the sum of L_n(F_n) - L_n(F_{n+1}) and what the initial examples
+    cost that filter, for every prefix; its best round is at most gamma_N + eps_N, the average regret plus the least
+    average loss of one filter in hindsight. Penalised losses on the training data: the inequalities are exact, and an
+    off-by-one target or a skipped merge breaks them.
     """
     rng = RNG(0)
     system = random_system(rng)
-    train = system.simulate(100, 32, rng)
-    alpha, n_rounds = 1e-3, 12
+    train, fresh = system.simulate(100, 32, rng), system.simulate(400, 32, rng)
+    rows = bounds(train, fresh, Stack(2), 1e-3, 12, 0.05, rng)
+    for row in rows:
+        assert row.gamma <= row.follow_the_leader + 1e-12
+        assert row.least <= row.gamma + row.eps + 1e-12
+        # what a rollout on other recordings loses is within the finite-sample term, L_max sqrt(2 ln 20 / MN)
+        assert row.measured <= row.gamma + row.eps + row.finite_sample
+    assert rows[-1].gamma < rows[2].gamma / 2  # gamma_N falls
+    assert rows[-1].gamma > 0
+
+
+def test_the_losses_of_the_bound_are_those_of_rollouts() -> None:
+    """By hand: the belief before every row but the first, against the features of what came."""
+    rng = RNG(1)
+    system = random_system(rng)
+    train, fresh = system.simulate(60, 12, rng), system.simulate(5, 12, rng)
+    row = bounds(train, fresh, Stack(2), 1e-3, 1, 0.05, rng)[0]
     recipe = Recipe(prior="zero", box=None, standardise=False, guard=None)
-    learner = Ridge(alpha, intercept=False)
-    rounds = list(dagger(train, train, Stack(2), learner, rng=rng, n_rounds=n_rounds, recipe=recipe))
-    start = begin(ground(train, Stack(2), "history", recipe), learner, "history", recipe, rng)
-    _, _, first, lessons = start
-    assert first is not None
-    weights = [np.asarray(getattr(round.filter.regressors[0], "weights", None)) for round in rounds]
-    # the first play is on D_0, whose leader is F_0; then each F_n plays on the rollout it has just made
-    played = [first] + [learner.summarise(*examples(round.filter, lessons)[:2]) for round in rounds[:-1]]
-    n = first.n
+    learner = Ridge(1e-3, intercept=False)
+    filter = next(dagger(train, train, Stack(2), learner, rng=rng, n_rounds=1, recipe=recipe)).filter
 
-    def loss(index: int, W: np.ndarray) -> float:
-        s = played[index]
-        return float((s.yy - 2 * np.sum(W * s.zy) + np.sum(W * (s.zz @ W))) / n + alpha * np.sum(W**2))
+    def loss(recordings: Trajectories) -> list[float]:
+        beliefs, apart = filter.run(recordings)[0].reshape(len(recordings), 12, 4), []
+        x = recordings.values.reshape(len(recordings), 12, 2)
+        for m, own in zip(beliefs, x, strict=True):
+            apart.append(np.mean([np.sum((m[t] - np.concatenate([own[t], own[t + 1]])) ** 2) for t in range(1, 11)]))
+        return apart
 
-    total = played[0]
-    plays = [loss(i, weights[i - 1]) for i in range(1, n_rounds + 1)]  # L_n(F_n)
-    after = [loss(i, weights[i]) for i in range(1, n_rounds + 1)]  # L_n(F_{n+1})
-    regrets = []
-    for prefix in range(1, n_rounds + 1):
-        total = learner.merge(total, played[prefix])
-        leader = np.asarray(learner.solve(total).weights)
-        np.testing.assert_allclose(leader, weights[prefix], rtol=0, atol=1e-6)
-        least = sum(loss(i, leader) for i in range(prefix + 1))
-        regret = loss(0, weights[0]) + sum(plays[:prefix]) - least
-        bound = sum(p - a for p, a in zip(plays[:prefix], after[:prefix], strict=True))
-        assert regret <= bound + 1e-9
-        eps = least / (prefix + 1)
-        gamma = regret / (prefix + 1)
-        assert min([loss(0, weights[0]), *plays[:prefix]]) <= gamma + eps + 1e-9
-        regrets.append(gamma)
-    assert regrets[-1] < regrets[2] / 2  # gamma_N falls
-    # what a rollout on other recordings loses is within the theorem's finite-sample term, L_max sqrt(2 ln 20 / MN)
-    fresh = system.simulate(400, 32, rng)
-    beliefs = best(rounds).filter.run(fresh)[0].reshape(400, 32, 4)[:, 1:31]
-    future = np.stack([fresh.values.reshape(400, 32, 2)[:, t : t + 2].reshape(400, 4) for t in range(1, 31)], axis=1)
-    losses = np.mean(np.sum((beliefs - future) ** 2, axis=2), axis=1)
-    slack = float(losses.max()) * np.sqrt(2 * np.log(20) / (100 * n_rounds))
-    assert losses.mean() <= regrets[-1] + eps + slack
+    np.testing.assert_allclose(row.measured, np.mean(loss(fresh)), rtol=1e-12)
+    np.testing.assert_allclose(row.finite_sample, max(loss(fresh)) * np.sqrt(2 * np.log(20) / 60), rtol=1e-12)
+    weights = getattr(filter.regressors[0], "weights", None)
+    assert weights is not None
+    np.testing.assert_allclose(row.least, np.mean(loss(train)) + 1e-3 * np.sum(weights**2), rtol=1e-9)
 
 
 @pytest.mark.slow

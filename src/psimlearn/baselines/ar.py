@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from psimlearn.baselines.constant import LastObservation
 from psimlearn.baselines.n4sid import standardising
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.evaluate import errors_by_horizon
+from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.gaps import conditional_fill, error_covariance
 from psimlearn.layout import Scaling
 from psimlearn.learners import Ridge
@@ -77,19 +77,28 @@ class Autoregression:
         alphas: Sequence[float] = RIDGES,
         priors: Sequence[Prior] = ("mean", "last"),
         criterion: Literal["one-step", "window"] = "one-step",
+        skip: int | None = None,
     ) -> "Autoregression":
         """The penalty, the prior and the lags with the least error on validation recordings.
 
         Errors are those of standardised channels: of one step ahead, or over the whole "window" of horizons, each
-        relative to the error of the last observation.
+        relative to the error of the last observation. The first `skip` rows of a recording do not count: by default
+        those that not all lags precede, as far as recordings are long enough. What stands in for the rows before them
+        is a makeshift, and no reason for a larger penalty.
         """
         several = [lags] if isinstance(lags, int) else list(lags)
         models = [model for p in several for model in _fitted(train, p, horizon, list(product(alphas, priors)))]
         steps = 1 if criterion == "one-step" else horizon
         scale = models[0].scaling.scale
-        last = errors_by_horizon(LastObservation.fit(train), validation, steps, scale=scale)
+        if skip is None:
+            skip = min(max(several), int(validation.lengths.max()) - steps)
+
+        def errors(model: Forecaster) -> Float[np.ndarray, " steps"]:
+            return errors_by_horizon(model, validation, steps, skip=max(skip, 0), scale=scale)
+
+        last = errors(LastObservation.fit(train))
         usual = np.where(last > 0, last, 1.0)
-        return min(models, key=lambda m: np.mean(errors_by_horizon(m, validation, steps, scale=scale) / usual))
+        return min(models, key=lambda model: np.mean(errors(model) / usual))
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """Direct predictions up to the fitted horizon; beyond it, those of its last step from rows predicted."""

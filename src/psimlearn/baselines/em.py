@@ -99,7 +99,7 @@ def em(
     *,
     validation: Trajectories | None = None,
     block_rows: int | Sequence[int] = 10,
-    start: LinearGaussian | None = None,
+    start: LinearGaussian | InnovationsModel | None = None,
     n_iter: int = 100,
     tolerance: float = 1e-6,
 ) -> LinearGaussian:
@@ -117,7 +117,9 @@ def em(
     if n_iter < 0:
         raise SettingsError(f"n_iter: required at least 0, received {n_iter}.")
     if start is None:
-        start = _opened(n4sid(train, order, validation=validation, block_rows=block_rows))
+        start = n4sid(train, order, validation=validation, block_rows=block_rows)
+    if isinstance(start, InnovationsModel):
+        start = _opened(start)
     scaling = standardising(train)
     records = _records(scaling(train.values), train)
     found = _iterated(_bounded(_standardised(start, scaling)), records, n_iter, tolerance * len(train.values))

@@ -34,6 +34,7 @@ def ivr(
     window: int = 5,
     past: int | Sequence[int] = 10,
     ridge: float = 1e-6,
+    standardise: bool = True,
 ) -> InnovationsModel:
     """Learn a predictive state representation: its state predicts the next `window` observations.
 
@@ -45,6 +46,7 @@ def ivr(
         window: how many observations the state predicts, k.
         past: how many observations serve as instruments, p, or several such numbers to choose from as well.
         ridge: added to the variances of the standardised observations.
+        standardise: as in `n4sid`.
     """
     tried = [
         (rows, orders_to_try(rank, validation, min(window, rows) * train.n_channels, "rank"))
@@ -59,7 +61,7 @@ def ivr(
             systems = (_second_stage(w.T @ w / len(w), train.n_channels, rank) for rank in ranks)
             yield from (begun(system, x, plan, rows + window) for system in systems)
 
-    return identified(train, validation, candidates)
+    return identified(train, validation, candidates, standardise)
 
 
 def _second_stage(moments: Float[np.ndarray, "w w"], n: int, rank: int) -> System:

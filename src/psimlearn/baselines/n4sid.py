@@ -154,6 +154,7 @@ def n4sid(
     block_rows: int | Sequence[int] = 10,
     weighting: Weighting = "cva",
     ridge: float = 1e-6,
+    standardise: bool = True,
 ) -> InnovationsModel:
     """Identify a linear system from recordings of its outputs.
 
@@ -165,6 +166,8 @@ def n4sid(
         block_rows: how many rows of past and of future are related, or several such numbers to choose from as well.
         weighting: "cva" relates them by canonical correlations; "n4sid" weights the future by its variance.
         ridge: added to the variances of the standardised observations.
+        standardise: measure every channel in its own standard deviation. Otherwise all have one unit, and those that
+            vary most count most: right for principal components.
     """
     if weighting not in get_args(Weighting):
         raise SettingsError(f"weighting: required one of {get_args(Weighting)}, received {weighting!r}.")
@@ -178,7 +181,7 @@ def n4sid(
             found = _subspace(*columns(x, plan, rows, rows), train.n_channels, weighting, ridge)
             yield from (begun(_system(found, order), x, plan, 2 * rows) for order in orders)
 
-    return identified(train, validation, candidates)
+    return identified(train, validation, candidates, standardise)
 
 
 def columns(
@@ -234,9 +237,12 @@ def identified(
     train: Trajectories,
     validation: Trajectories | None,
     candidates: Callable[[np.ndarray, Schedule], Iterable[InnovationsModel]],
+    standardise: bool,
 ) -> InnovationsModel:
     """The best candidate for standardised recordings, in the units of the recordings."""
     scaling, plan = standardising(train), schedule(train.offsets)
+    if not standardise:
+        scaling = scaling._replace(scale=np.full_like(scaling.scale, _common(scaling.scale)))
     x = carried_forward(scaling(train.values)[plan.order], plan)
     model = _best((_in_units(each, scaling) for each in candidates(x, plan)), validation, scaling)
     for _ in range(N_REFILLS if np.isnan(train.values).any() else 0):
@@ -249,6 +255,11 @@ def identified(
         x = scaling(conditional_fill(train.values, expected, model.V))[plan.order]
         model = _best((_in_units(each, scaling) for each in candidates(x, plan)), validation, scaling)
     return model
+
+
+def _common(scale: Float[np.ndarray, " n"]) -> float:
+    """One unit for all channels; taken from their ratios, lest squares of large ones overflow."""
+    return float(scale.max() * np.sqrt(np.mean((scale / scale.max()) ** 2)))
 
 
 def stabilised(A: Float[np.ndarray, "s s"]) -> tuple[Float[np.ndarray, "s s"], bool]:
@@ -444,11 +455,14 @@ def _in_units(model: InnovationsModel, scaling: Scaling) -> InnovationsModel:
 
 
 def _best(models: Iterable[InnovationsModel], validation: Trajectories | None, scaling: Scaling) -> InnovationsModel:
-    """The model with the least one-step error, in standardised units, on validation recordings."""
+    """The model with the least one-step error, in standardised units, on validation recordings.
+
+    One that does not forget has it only if all are such: on other recordings it may diverge.
+    """
     if validation is None:
         return next(iter(models))
     scored = [(_error(model, validation, scaling), model) for model in models]
-    error, winner = min(scored, key=lambda pair: pair[0])
+    error, winner = min(scored, key=lambda pair: (pair[1].filter_radius >= 1, pair[0]))
     if not np.isfinite(error):
         raise DivergedError(
             "required one number of states with a finite one-step error on the validation recordings, received none. "

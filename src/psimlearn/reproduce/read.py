@@ -1,0 +1,73 @@
+"""Results as tables need them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.errors import DataError
+from psimlearn.evaluate import Comparison
+from psimlearn.reproduce.experiment import Experiment, experiment, names
+
+__all__ = ["Results", "results"]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What came of an experiment."""
+
+    experiment: Experiment
+    found: dict[str, Any]
+    """By key of the job."""
+    versions: dict[str, str]
+    cores: int
+
+    @property
+    def sets(self) -> list[str]:
+        """Those with results."""
+        return [name for name in self.experiment.sets if self.methods(name)]
+
+    def methods(self, set: str) -> list[str]:
+        """Those with results on this set, in the order of the experiment."""
+        known = {(each["set"], each["method"]) for each in self.found.values()}
+        return [method for method in self.experiment.methods if (set, method) in known]
+
+    def of(self, set: str, method: str) -> list[dict[str, Any]]:
+        """Fold by fold."""
+        return [each for each in self.found.values() if (each["set"], each["method"]) == (set, method)]
+
+    def values(self, set: str, method: str, name: str) -> Float[np.ndarray, "folds *rest"]:
+        """One number, or several, of every fold; infinite where a method failed."""
+        rows = [each.get(name) for each in self.of(set, method)]
+        like = next((np.array(row, dtype=float) for row in rows if row is not None), np.zeros(()))
+        return np.array([np.full_like(like, np.inf) if row is None else np.array(row, dtype=float) for row in rows])
+
+    def compared(self, set: str, name: str = "errors", methods: Sequence[str] = ()) -> Comparison:
+        """All methods on the folds that all of them have."""
+        chosen = [method for method in self.methods(set) if not methods or method in methods]
+        errors = [self.values(set, method, name) for method in chosen]
+        n_folds = min(map(len, errors))
+        return Comparison(tuple(chosen), np.array([each[:n_folds] for each in errors]))
+
+    def seconds(self, set: str, method: str) -> float:
+        """Of processor time, a fold."""
+        return float(np.mean(self.values(set, method, "cpu")))
+
+
+def results(folder: Path, name: str, *, quick: bool = False) -> Results | None:
+    """Of one experiment, if it has been run."""
+    path = folder / f"{name}.json"
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Results(experiment(name, quick=quick), content["results"], content["versions"], content["cores"])
+    except (ValueError, KeyError) as error:
+        raise DataError(
+            f"{path}: required results as this program writes them, received: {error}. Remove the file and run "
+            f"`python -m psimlearn.reproduce {name}`, one of {names()}."
+        ) from error

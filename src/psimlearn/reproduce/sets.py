@@ -1,0 +1,155 @@
+"""What methods are compared on: recordings cut into folds, or systems simulated anew for each."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.datasets import (
+    LinearSystem,
+    PrincipalComponents,
+    beach,
+    flag,
+    long_memory_system,
+    ocean,
+    pixels,
+    principal_components,
+    random_system,
+    snap_assembly,
+    walking,
+)
+from psimlearn.errors import DataError
+from psimlearn.evaluate import Forecaster, errors_by_horizon, folds, power, time_folds
+from psimlearn.layout import Scaling
+from psimlearn.trajectories import Trajectories
+
+__all__ = ["Fold", "fold_of", "missing"]
+
+VIDEOS: dict[str, Callable[[], np.ndarray]] = {"beach": beach, "flag": flag, "ocean": ocean}
+RECORDINGS: dict[str, Callable[[Mapping[str, Any]], Trajectories]] = {
+    "snap_assembly": lambda of: snap_assembly(of["which"]),
+    "walking": lambda of: walking(of["heading"]),
+}
+SYSTEMS: dict[str, Callable[[np.random.Generator], LinearSystem]] = {
+    "long_memory_system": lambda _: long_memory_system(),
+    "random_system": random_system,
+}
+
+
+class Picture(NamedTuple):
+    """A film behind its principal components."""
+
+    components: PrincipalComponents
+    pixels: Trajectories
+
+
+class Fold(NamedTuple):
+    """Recordings to learn from and others to be judged by, in the units in which errors are reported."""
+
+    train: Trajectories
+    test: Trajectories
+    skip: int
+    horizon: int
+    picture: Picture | None = None
+    """Of the test, where errors are reported in pixels too."""
+    system: LinearSystem | None = None
+    """Where the recordings are simulated."""
+
+    def score(self, forecaster: Forecaster) -> dict[str, Any]:
+        """Errors by horizon, and in other units or beside the optimum where there is one."""
+        found: dict[str, Any] = {
+            "errors": errors_by_horizon(forecaster, self.test, self.horizon, skip=self.skip).tolist(),
+            "power": power(self.test),
+        }
+        if self.picture is not None:
+            shown = _Shown(forecaster, self)
+            errors = errors_by_horizon(shown, self.picture.pixels, self.horizon, skip=self.skip)
+            found["pixels"] = errors.tolist()
+        if self.system is not None:
+            found |= self._beside_the_optimum(forecaster, self.system)
+        return found
+
+    def _beside_the_optimum(self, forecaster: Forecaster, system: LinearSystem) -> dict[str, Any]:
+        """The excess of the one-step error over the Kalman filter's, relative to that.
+
+        Errors of the optimal filter are orthogonal to all that the past could tell, so what another filter adds to
+        the squared error is, in expectation, its squared distance from the optimal one; and that distance is free of
+        the observations' noise.
+        """
+        optimal = system.kalman()
+        apart = np.sum((forecaster.forecast(self.test, 1) - optimal.forecast(self.test, 1))[:, 0] ** 2, axis=1)
+        time = np.concatenate([np.arange(length) for length in self.test.lengths])
+        least = float(system.errors(1)[0])
+        return {
+            "excess": float(apart[time >= self.skip].mean() / least),
+            "excess_from_the_first_row": float(apart.mean() / least),
+            "optimal": errors_by_horizon(optimal, self.test, self.horizon, skip=self.skip).tolist(),
+        }
+
+
+class _Shown(NamedTuple):
+    """A forecaster of principal components as one of pixels."""
+
+    forecaster: Forecaster
+    fold: Fold
+
+    def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon p"]:
+        assert self.fold.picture is not None
+        assert trajectories is self.fold.picture.pixels
+        return self.fold.picture.components.restore(self.forecaster.forecast(self.fold.test, horizon))
+
+
+def fold_of(settings: Mapping[str, Any]) -> Fold:
+    """The fold that a job is about."""
+    of, index = settings["set"], settings["fold"]
+    if of["source"] in SYSTEMS:
+        return _simulated(of, np.random.default_rng([settings["seed"], index]))
+    rng = np.random.default_rng(settings["seed"])
+    if of["source"] in VIDEOS:
+        return _film(of, settings["n_folds"], index)
+    train, test = list(folds(RECORDINGS[of["source"]](of), settings["n_folds"], rng))[index]
+    scale = train.values.std(axis=0) if of["units"] == "standard deviations" else np.ones(train.n_channels)
+    scaling = Scaling(train.values.mean(axis=0), scale)
+    train, test = (replace(each, values=scaling(each.values)) for each in (train, test))
+    return Fold(train, test, of["skip"], of["window"])
+
+
+def missing(of: Mapping[str, Any]) -> str:
+    """Why the recordings of a set cannot be read; nothing if they can."""
+    try:
+        if of["source"] in VIDEOS:
+            VIDEOS[of["source"]]()
+        elif of["source"] not in SYSTEMS:
+            RECORDINGS[of["source"]](of)
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+def _film(of: Mapping[str, Any], n_folds: int, index: int) -> Fold:
+    """One stretch of time is tested; what lies before and after it, less a gap, trains, cut into pieces."""
+    film = pixels(VIDEOS[of["source"]]())
+    train, test = list(time_folds(film, n_folds, of["gap"]))[index]
+    pieces = _cut(train, of["piece"])
+    components = principal_components(pieces, of["n_components"])
+    return Fold(
+        components.project(pieces), components.project(test), of["skip"], of["window"], Picture(components, test)
+    )
+
+
+def _cut(train: Trajectories, length: int) -> Trajectories:
+    """Every stretch cut into pieces about as long as this; nothing is lost."""
+    rows = [
+        part
+        for start, end in zip(train.offsets[:-1], train.offsets[1:], strict=True)
+        for part in np.array_split(np.arange(start, end), max(1, round((end - start) / length)))
+    ]
+    return train.stretches(rows)
+
+
+def _simulated(of: Mapping[str, Any], rng: np.random.Generator) -> Fold:
+    system = SYSTEMS[of["source"]](rng)
+    train, test = (system.simulate(of[m], of["length"], rng) for m in ("n_trajectories", "n_test"))
+    return Fold(train, test, of["skip"], of["window"], system=system)
