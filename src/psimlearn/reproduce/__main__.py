@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"wrote {write_page(results, docs, quick=given.quick)}")
     except PsimlearnError as error:
         sys.exit(f"psimlearn: {error}")
+    except KeyboardInterrupt:
+        sys.exit(f"interrupted: what was done is in {results}, and the same command goes on from there")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice, product
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,21 +97,36 @@ def _ivr(data: Given, **grid: list[Any]) -> Learnt:
 
 
 def _identified(data: Given, identify: Callable[..., baselines.InnovationsModel], grid: dict[str, list[Any]]) -> Learnt:
-    """The best order for each setting, then the best setting; those that ask for more data than there is are out."""
-    tried: list[tuple[float, baselines.InnovationsModel, dict[str, Any]]] = []
-    refusals: list[Exception] = []
-    for setting in (dict(zip(grid, values, strict=True)) for values in product(*grid.values())):
-        try:
-            model = identify(data.train, validation=data.held, **setting)
-            tried.append((_error(model, data), model, setting))
-        except (DataError, DivergedError) as refusal:
-            refusals.append(refusal)
-    if not tried:
-        raise refusals[-1]
-    error, chosen, setting = min(tried, key=lambda each: each[0])
-    again = identify(data.everything, chosen.order, **setting)
-    refitted = again.filter_radius < 1 and _error(again, data) <= WORSE * error
-    return Learnt(again if refitted else chosen, {"order": chosen.order, **setting, "refitted": refitted})
+    """The best order for each setting, and the best settings, one after the other, from the first of each on."""
+    setting = {name: values[0] for name, values in grid.items()}
+    found = _attempted(data, identify, setting)
+    for name, values in grid.items():
+        for value in values[1:]:
+            other = setting | {name: value}
+            challenger = _attempted(data, identify, other)
+            if challenger.error < found.error:
+                setting, found = other, challenger
+    if isinstance(found.outcome, Exception):
+        raise found.outcome
+    again = identify(data.everything, found.outcome.order, **setting)
+    refitted = again.filter_radius < 1 and _error(again, data) <= WORSE * found.error
+    chosen = {"order": found.outcome.order, **setting, "refitted": refitted}
+    return Learnt(again if refitted else found.outcome, chosen)
+
+
+class _Attempt(NamedTuple):
+    """A system identified and its error; or why there is none, as where a setting asks for more data than there is."""
+
+    error: float
+    outcome: baselines.InnovationsModel | DataError | DivergedError
+
+
+def _attempted(data: Given, identify: Callable[..., baselines.InnovationsModel], setting: dict[str, Any]) -> _Attempt:
+    try:
+        model = identify(data.train, validation=data.held, **setting)
+    except (DataError, DivergedError) as refusal:
+        return _Attempt(np.inf, refusal)
+    return _Attempt(_error(model, data), model)
 
 
 def _em(data: Given, n_iter: int, **grid: list[Any]) -> Learnt:

@@ -3,12 +3,13 @@
 import json
 import os
 import platform
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +92,21 @@ def _results(jobs: Sequence[Job], workers: int) -> Iterator[dict[str, Any]]:
     if workers <= 1:
         yield from map(performed, jobs)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting: set[Future[dict[str, Any]]] = {pool.submit(performed, job) for job in jobs}
-        try:
-            while waiting:
-                finished, waiting = wait(waiting, return_when="FIRST_COMPLETED")
-                yield from (future.result() for future in finished)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_deaf)
+    waiting: set[Future[dict[str, Any]]] = {pool.submit(performed, job) for job in jobs}
+    try:
+        while waiting:
+            finished, waiting = wait(waiting, return_when="FIRST_COMPLETED")
+            yield from (future.result() for future in finished)
+    finally:  # an interruption ends the workers too, whatever they are at
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in active_children():
+            worker.terminate()
+
+
+def _deaf() -> None:
+    """Whoever started the workers hears the interruption, and ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def performed(job: Job) -> dict[str, Any]:
@@ -131,17 +139,18 @@ def _found(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _write(path: Path, experiment: Experiment, results: dict[str, Any]) -> None:
     """All at once or not at all, so that an interruption loses nothing."""
-    content = {
+    head = {
         "name": experiment.name,
         "title": experiment.title,
         "n_folds": experiment.n_folds,
         "seed": experiment.seed,
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         "cores": os.cpu_count(),
-        "results": results,
     }
+    # a line for each job
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(own, allow_nan=False)}" for key, own in results.items())
     beside = path.with_suffix(".json.part")
-    beside.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    beside.write_text(json.dumps(head)[:-1] + ',\n"results": {\n' + lines + "\n}}\n", encoding="utf-8")
     beside.replace(path)
 
 
