@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from psimlearn.datasets.extras import imported
+from psimlearn.extras import imported
 from psimlearn.errors import DataError
 
 __all__ = ["read_csv"]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from psimlearn.datasets.extras import imported
+from psimlearn.extras import imported
 from psimlearn.errors import DataError
 
 __all__ = ["SOURCES", "Source", "data_folder", "dataset_path", "fetch", "sha256"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from psimlearn.datasets.archives import arrays
 from psimlearn.datasets.delimited import read_csv
-from psimlearn.datasets.extras import imported
+from psimlearn.extras import imported
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.trajectories import Trajectories
 
