@@ -18,7 +18,7 @@ __all__ = ["Descent", "Optimiser", "check_optimiser", "descend", "patient"]
 Optimiser = Literal["gd", "adagrad", "adadelta", "rmsprop", "adam", "lbfgs"]
 RATES: dict[str, float] = {"gd": 0.03, "adagrad": 0.03, "adadelta": 1.0, "rmsprop": 1e-3, "adam": 1e-3, "lbfgs": 1.0}
 """Step sizes for those that need one; L-BFGS finds its own."""
-LEAST_SHARE = 1e-3
+LEAST_SHARE = 1e-6
 """The share of the first step size below which a descent that only rises has ended."""
 
 Loss = Callable[[Any, Any, Any], Any]
@@ -100,13 +100,12 @@ def descend(
             lost = tuple(sorted(int(i) for i, finite in rejected if not finite))
             if optimiser == "lbfgs" and not total < state.loss:
                 return
+            parameters, memory = jax.device_get(position)
+            state = state._replace(epoch=state.epoch + 1, memory=memory, rejected=lost)
             if total <= state.first_loss:
-                parameters, memory = jax.device_get(position)
-                state = state._replace(
-                    epoch=state.epoch + 1, parameters=parameters, memory=memory, loss=total, rejected=lost
-                )
-            else:
-                state = state._replace(epoch=state.epoch + 1, share=state.share / 2, rejected=lost)
+                state = state._replace(parameters=parameters, loss=total)
+            else:  # what the optimiser has learnt of the size of gradients stays
+                state = state._replace(share=state.share / 2)
         yield state
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "example_rows",
     "foretelling",
     "futures",
+    "gridded",
     "grids",
     "histories",
     "lag_places",
@@ -171,6 +172,13 @@ def grids(plan: Schedule, rows: RowIndex) -> list[Int[np.ndarray, "_ _"]]:
         grid[time[own], stream[own] - first] = chosen[own]
         out.append(grid)
         first = beyond
+    return out
+
+
+def gridded(grid: Int[np.ndarray, "T b"], rows: np.ndarray) -> np.ndarray:
+    """Scheduled rows at the places of a grid, zero where it has none."""
+    out: np.ndarray = rows[grid]
+    out[grid < 0] = 0
     return out
 
 

@@ -55,8 +55,8 @@ def epochs(
     n_epochs: int = 400,
     batch: int | None = 1,
     rate: float | None = None,
-    halving: int | None = None,
-    clip: float | None = 1.0,
+    halving: int | None = 100,
+    clip: float | None = 10.0,
     intercept: bool = True,
     patience: int = 20,
     criterion: Criterion = "one-step",
@@ -78,7 +78,7 @@ def epochs(
         n_epochs: the most epochs.
         batch: trajectories to a step; None for all. The paper takes one.
         rate: the step size; None for a usual one.
-        halving: halve the steps every so many epochs.
+        halving: halve the steps every so many epochs; None never.
         clip: the largest norm of a gradient; None for any.
         intercept: learn the intercept too; without it, a filter that has none keeps none.
         patience: stop when the validation error has not fallen for so many epochs.
@@ -90,8 +90,8 @@ def epochs(
     form, fixed, parts = form_of(start, intercept), fixed_of(start), tuple(parts_of(start, train))
     weights = weights_of(start, intercept)
     if optimiser == "lbfgs":
-        batch, clip = None, None
-        fixed, weights = whitened(form, fixed, parts, weights)
+        batch, rate, halving, clip = None, None, None, None
+        fixed, weights = whitened(form, fixed, parts, weights, start.feedback.weight)
     root = fixed.root
     batches = _batches(parts, batch)
     loop = closed_loop(form)

@@ -24,7 +24,7 @@ from psimlearn.filter import Filter
 from psimlearn.gaps import among_seen
 from psimlearn.regressors import Linear, RandomFourier
 from psimlearn.trajectories import Trajectories
-from psimlearn.windows import example_rows, futures, grids
+from psimlearn.windows import example_rows, futures, gridded, grids
 
 __all__ = [
     "Fixed",
@@ -39,7 +39,7 @@ __all__ = [
     "with_weights",
 ]
 
-NEGLIGIBLE = 1e-8
+NEGLIGIBLE = 1e-6
 """Directions in which inputs vary less than this, relative to the mean, are not magnified when they are whitened."""
 
 
@@ -148,24 +148,17 @@ def parts_of(filter: Filter, trajectories: Trajectories) -> list[Part]:
     pattern, gains = _gains(seen, filter.covariance) if layout.gappy else (None, None)
     return [
         Part(
-            _at(grid, np.nan_to_num(layout.x)),
-            _at(grid, layout.u),
-            None if layout.gappy else _at(grid, layout.observed),
-            _at(grid, seen) if layout.gappy else None,
-            None if pattern is None else _at(grid, pattern),
+            gridded(grid, np.nan_to_num(layout.x)),
+            gridded(grid, layout.u),
+            None if layout.gappy else gridded(grid, layout.observed),
+            gridded(grid, seen) if layout.gappy else None,
+            None if pattern is None else gridded(grid, pattern),
             gains,
-            _at(grid, np.nan_to_num(phi)),
-            _at(grid, weight),
+            gridded(grid, np.nan_to_num(phi)),
+            gridded(grid, weight),
         )
         for grid in grids(plan, rows)
     ]
-
-
-def _at(grid: Int[np.ndarray, "T b"], rows: np.ndarray) -> np.ndarray:
-    """Rows at the places of a grid, zero where it has none."""
-    out: np.ndarray = rows[grid]
-    out[grid < 0] = 0
-    return out
 
 
 def _gains(
@@ -180,11 +173,12 @@ def _gains(
 
 
 def whitened(
-    form: Form, fixed: Fixed, parts: Sequence[Part], weights: Float[np.ndarray, "width d"]
+    form: Form, fixed: Fixed, parts: Sequence[Part], weights: Float[np.ndarray, "width d"], usual: float
 ) -> tuple[Fixed, Float[np.ndarray, "width d"]]:
     """Parameters that multiply uncorrelated inputs of unit size, instead of weights: in them the loss is nearly round.
 
-    The inputs are those that a filter with these weights meets, as in a round of DAgger.
+    The inputs are those that a filter with these weights meets, as in a round of DAgger. Beliefs that hardly move yet
+    will move later: what they feed back is taken to vary as usual, which is this much.
     """
     jax = imported("jax", "grad")
     width = len(weights)
@@ -198,6 +192,9 @@ def whitened(
     if not np.isfinite(gram).all():
         return fixed, weights
     gram /= n
+    if not form.fourier or form.raw_inputs:
+        fed = np.arange(len(fixed.gain)) + (2 * fixed.frequencies.shape[1] if form.fourier else 0)
+        gram[fed, fed] += np.maximum(usual**2 - gram[fed, fed], 0.0)
     factor = np.linalg.cholesky(gram + NEGLIGIBLE * np.trace(gram) / width * np.eye(width))
     root = np.linalg.solve(factor, np.eye(width)).T
     return fixed._replace(root=root), factor.T @ weights
