@@ -153,8 +153,8 @@ class RecurrentNetwork:
     def _read(
         self, states: Float[np.ndarray, "rows hidden"], latest: Float[np.ndarray, "rows n"]
     ) -> Float[np.ndarray, "rows horizon n"]:
-        changes: np.ndarray = self.network.changes(states).reshape(len(states), self.horizon, -1)
-        return changes + latest[:, None]
+        ahead: np.ndarray = self.network.changes(states).reshape(len(states), self.horizon, -1) + latest[:, None]
+        return ahead
 
 
 class _Judged(NamedTuple):
@@ -196,7 +196,8 @@ def _first(n: int, horizon: int, hidden: int, cell: Cell, seed: int) -> Network:
     rng = np.random.default_rng(seed)
 
     def uniform(inputs: int, outputs: int, scale: float) -> Float[np.ndarray, "_ _"]:
-        return rng.uniform(-1.0, 1.0, (inputs, outputs)) * scale / np.sqrt(inputs)
+        weights: np.ndarray = rng.uniform(-scale, scale, (inputs, outputs)) / np.sqrt(inputs)
+        return weights
 
     wide = GATES[cell] * hidden
     return Network(

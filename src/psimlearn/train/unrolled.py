@@ -106,7 +106,9 @@ def form_of(filter: Filter, intercept: bool) -> Form:
             f"{type(features).__name__}. Train with dagger and Ridge or RandomFourierRidge first."
         )
     fourier = isinstance(regressor, RandomFourier)
-    return Form(features, filter.lags, fourier, isinstance(regressor, RandomFourier) and regressor.raw_inputs, intercept)
+    return Form(
+        features, filter.lags, fourier, isinstance(regressor, RandomFourier) and regressor.raw_inputs, intercept
+    )
 
 
 def fixed_of(filter: Filter) -> Fixed:
