@@ -6,7 +6,7 @@ the user's.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 
@@ -152,6 +152,7 @@ def _compiled(loss: Loss, optimiser: Optimiser, clip: float | None) -> _Tools:
     return _Tools(jax.jit(method.init), jax.jit(step), jax.jit(loss))
 
 
+@runtime_checkable
 class _Scored(Protocol):
     @property
     def error(self) -> float: ...

@@ -96,7 +96,8 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fit
     report = {
         "data": described(data),
         "splits": choice.how,
-        "choices": choice.trial.row() | {
+        "choices": choice.trial.row()
+        | {
             "features": type(settings.features).__name__,
             "trainer": settings.trainer,
             "epochs": choice.epochs,
