@@ -282,7 +282,7 @@ def test_epochs_that_climb_are_undone_with_half_the_step() -> None:
 def test_a_descent_needs_a_finite_beginning_and_a_known_optimiser() -> None:
     with pytest.raises(DivergedError, match="required a finite loss"):
         run([1.0], np.inf, 1)
-    with pytest.raises(SettingsError, match="optimiser: required one of .* received 'newton'"):
+    with pytest.raises(SettingsError, match=r"optimiser: required one of .* received 'newton'"):
         check_optimiser("newton")
 
 
