@@ -24,6 +24,7 @@ bench: $(READY)  ## speed and memory of training, and of filtering against other
 	$(BIN)/python -m pip install --quiet ".[bench]"
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/grad.py
 
 reproduce: $(READY)  ## the paper's experiments: run what has no result yet, then write docs/reproduction.md
 	$(BIN)/python -m psimlearn.reproduce

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from psimlearn.learners import Ridge as Ridge
     from psimlearn.live import Live as Live
     from psimlearn.scaler import TrajectoryScaler as TrajectoryScaler
+    from psimlearn.train.backprop import backprop as backprop
+    from psimlearn.train.backprop import random_start as random_start
     from psimlearn.train.dagger import dagger as dagger
     from psimlearn.train.forward import forward as forward
     from psimlearn.train.recipe import Recipe as Recipe
@@ -50,7 +52,7 @@ _HOMES = {
     "learners": ["RandomFourierRidge", "Ridge"],
     "live": ["Live"],
     "scaler": ["TrajectoryScaler"],
-    "train": ["Recipe", "best", "dagger", "forward"],
+    "train": ["Recipe", "backprop", "best", "dagger", "forward", "random_start"],
     "trajectories": ["Trajectories", "Trajectory"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

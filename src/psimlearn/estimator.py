@@ -32,8 +32,8 @@ __all__ = ["PSIM"]
 
 
 def _goes_on(model: "PSIM") -> bool:
-    if model.trainer == "forward":
-        raise AttributeError("partial_fit needs trainer='dagger': Forward Training keeps no sums. Use fit.")
+    if model.trainer != "dagger":
+        raise AttributeError(f"partial_fit needs trainer='dagger': {model.trainer!r} keeps no sums. Use fit.")
     return True
 
 
@@ -50,7 +50,9 @@ class PSIM(TransformerMixin, BaseEstimator):
             Gaussian), or your own.
         learner: "ridge" (linear), "rff" (random Fourier features), "auto" (the better of the two), a `Ridge`, a
             `RandomFourierRidge`, or any scikit-learn regressor.
-        trainer: "dagger" (one filter for all times) or "forward" (one for each time step; needs many recordings).
+        trainer: "dagger" (one filter for all times), "forward" (one for each time step; needs many recordings),
+            "dagger+backprop" (DAgger, then refined by gradient) or "backprop" (settings chosen as for DAgger, weights
+            learnt by gradient from random ones); the last two need the extra `grad`.
         n_rounds: the most rounds of DAgger.
         init: beliefs of the first round: "history", "teacher" or "zero".
         lags: how many of the last observations a step sees; "auto" tries 1, the window and twice the window.
@@ -71,7 +73,7 @@ class PSIM(TransformerMixin, BaseEstimator):
 
     Attributes:
         filter_: the learnt `Filter`.
-        rounds_: the rounds of DAgger on the first split, of the settings chosen.
+        rounds_: the rounds of DAgger on the first split, of the settings chosen; then the epochs of back-propagation.
         trials_: a list of dicts, one for everything that was tried; `pandas.DataFrame(model.trials_)` is a table.
         report_: what `summary()` says, as plain values.
     """

@@ -10,6 +10,7 @@ from psimlearn.baselines import LastObservation, TrainingMean
 from psimlearn.blackbox import SklearnLearner
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, folds, time_folds
+from psimlearn.extras import imported
 from psimlearn.features import Persistent, Stack
 from psimlearn.filter import Filter
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
@@ -35,6 +36,8 @@ N_FOURIER = 1000
 """Random features; no more than rows to learn from, beyond which they cost much and add nothing."""
 BELIEF_WEIGHTS = (0.0, 1.0)
 LEVEL_WEIGHTS = (1.0, 0.1)
+N_EPOCHS, PATIENCE = 400, 20
+"""Of back-propagation: the most there are, as in the paper, and how many may pass without a better one."""
 CAUTIOUS = 1.0
 """The ridge where there is too little data to choose one."""
 WORSE = 2.0
@@ -54,7 +57,7 @@ class Fitted(NamedTuple):
     learner: Learner[Any]
     """Prepared: what goes on learning."""
     sums: Any
-    """The learner's summary of everything met in training; None after Forward Training."""
+    """The learner's summary of everything met in training; None after anything but DAgger."""
     hint_sums: HintSums
     rounds: list[Round]
     trials: list[Trial]
@@ -64,6 +67,9 @@ class Fitted(NamedTuple):
 def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fitted:
     """Choose by closed-loop error on held-out recordings, train on all of them, calibrate on what was held out."""
     notes: list[str] = []
+    by_gradient = settings.trainer.endswith("backprop")
+    if by_gradient:  # before the work rather than after it
+        imported("optax", "grad")
     data = _long_enough(data, settings.features.window, notes)
     splits = _splits(data, settings, np.random.default_rng(seed))
     if splits:
@@ -74,6 +80,9 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fit
             "uncertainty comes from the training rows"
         )
         choice = _unchosen(data, settings, seed)
+    if by_gradient:
+        tell("back-propagation")
+        choice = _descended(choice, settings, seed)
     explicit = isinstance(settings.validation, Trajectories)
     everything = data if settings.refit or explicit or not splits else splits[0][0]
     tell(f"training on {len(everything)} recordings with the settings chosen")
@@ -87,7 +96,12 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fit
     report = {
         "data": described(data),
         "splits": choice.how,
-        "choices": choice.trial.row() | {"features": type(settings.features).__name__, "trainer": settings.trainer},
+        "choices": choice.trial.row()
+        | {
+            "features": type(settings.features).__name__,
+            "trainer": settings.trainer,
+            "epochs": choice.epochs,
+        },
         "criterion": settings.criterion,
         "units": "standard deviations" if choice.candidate.recipe.standardise else "units of the recordings",
         "errors": _errors(choice, settings.features.window),
@@ -115,6 +129,8 @@ class _Choice(NamedTuple):
     baseline: list[Filter]
     """The best autoregression, one for each split; empty if there is none."""
     how: str
+    epochs: int | None = None
+    """Of back-propagation, after the rounds of DAgger."""
 
     @property
     def candidate(self) -> Candidate:
@@ -228,7 +244,7 @@ def _fourier_space(settings: Settings, guide: Recipe, n_features: int) -> Space:
 def _autoregressions(courses: Sequence[Course], trials: Sequence[Trial], settings: Settings) -> list[Filter]:
     """The best direct autoregression by ridge, one for each course: from what was tried, or tried now."""
     tried = [t for t in trials if t.candidate.recipe.belief_weight == 0 and isinstance(t.candidate.learner, Ridge)]
-    if settings.trainer != "dagger" or not tried:
+    if settings.trainer == "forward" or not tried:
         plain = Recipe(lags=settings.features.window, belief_weight=0.0)
         stack = Stack(settings.features.window)
         courses = [replace(c, features=stack, init="history", trainer="dagger", standard=plain) for c in courses]
@@ -260,6 +276,20 @@ def _unchosen(data: Trajectories, settings: Settings, seed: int) -> _Choice:
     return _Choice(run.trial(), [run.trial()], run.rounds[0], run.winners(), [(data, data)], [], "nothing held out")
 
 
+def _descended(choice: _Choice, settings: Settings, seed: int) -> _Choice:
+    """The filters of a choice, trained on by gradient: as many epochs as are best on average over the splits."""
+    courses = [_course(train, held, settings, seed, 1) for train, held in choice.splits]
+    descents = [c.descent(w.filter, N_EPOCHS, PATIENCE) for c, w in zip(courses, choice.winners, strict=True)]
+    run = Run(choice.candidate, [[] for _ in courses], choice.trial.n_recordings, descents).advance(N_EPOCHS)
+    trial = run.trial()
+    return choice._replace(
+        trial=choice.trial._replace(error=trial.error),
+        rounds=[*choice.rounds, *run.rounds[0]],
+        winners=run.winners(),
+        epochs=trial.best_round,
+    )
+
+
 def _course(train: Trajectories, held: Trajectories, settings: Settings, seed: int, n_recordings: int) -> Course:
     return Course(
         train,
@@ -278,14 +308,18 @@ def _course(train: Trajectories, held: Trajectories, settings: Settings, seed: i
 
 
 def _trained(data: Trajectories, choice: _Choice, settings: Settings, seed: int) -> tuple[Round, Learner[Any], Any]:
-    """The last round of as many as were best, the learner that made it and its summary of all it met."""
+    """The last round, or epoch, of as many as were best, the learner that made it and its summary of all it met."""
     course = _course(data, choice.splits[0][1], settings, seed, len(data))
     to_come = course.rounds(choice.candidate, choice.trial.best_round)
     while True:
         try:
             last = next(to_come)
         except StopIteration as end:
-            return last, course.start(choice.candidate)[0].learner, end.value
+            learner = course.start(choice.candidate)[0].learner
+            if choice.epochs is None:
+                return last, learner, end.value
+            *_, last = course.descent(last.filter, choice.epochs, choice.epochs + 1)
+            return last, learner, None
 
 
 def _errors(choice: _Choice, window: int) -> dict[str, list[float]]:

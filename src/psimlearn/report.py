@@ -75,6 +75,7 @@ def summarised(report: Mapping[str, Any]) -> str:
     learner = LEARNERS.get(choices["learner"], choices["learner"]) + ridge + bandwidth
     level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"
     radius = "" if report["radius"] is None else f", spectral radius {report['radius']:.3f}"
+    epochs = "" if choices.get("epochs") is None else f", {choices['epochs']} epochs"
     outside = f", {report['outside']:.1%} of later examples outside it" if "outside" in report else ""
     lines = [
         (
@@ -84,7 +85,7 @@ def summarised(report: Mapping[str, Any]) -> str:
         (
             f"chosen     {learner}; lags {choices['lags']}, prior {choices['prior']!r}, belief weight "
             f"{choices['belief_weight']:g}{level}, rank {choices['rank'] or 'full'}; {choices['trainer']}, round "
-            f"{choices['best_round']}"
+            f"{choices['best_round']}{epochs}"
         ),
         f"held out   {report['splits']}; {report['tried']} settings tried, {report['diverged']} diverged",
         (

@@ -4,7 +4,7 @@ Cheap first: F_0 of every candidate is scored, from the sums of one summary wher
 then race for some rounds of DAgger, and the winner runs to the end.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
@@ -14,7 +14,9 @@ import numpy as np
 
 from psimlearn.errors import DivergedError
 from psimlearn.features import Features, Stack
+from psimlearn.filter import Filter
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.train.backprop import backprop, randomised
 from psimlearn.train.dagger import aggregate
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.init import Beginning, Ground, begin, ground
@@ -25,7 +27,7 @@ from psimlearn.trajectories import Trajectories
 
 __all__ = ["Candidate", "Course", "Run", "Space", "Trainer", "Trial", "screened", "search"]
 
-Trainer = Literal["dagger", "forward"]
+Trainer = Literal["dagger", "forward", "backprop", "dagger+backprop"]
 
 N_RACING = 3
 """How many kinds of candidates race."""
@@ -145,10 +147,18 @@ class Course:
     def rounds(self, candidate: Candidate, n_rounds: int) -> Generator[Round, None, Any]:
         """Train a candidate, round by round; the generator returns the learner's summary of all that was met."""
         begun, held = self.start(candidate)
-        if self.trainer == "dagger":
+        if self.trainer != "forward":
             return (yield from aggregate(begun, held, n_rounds))
         yield scored(0, step_by_step(begun, tail=True), held)
         return None
+
+    def descent(self, learnt: Filter, n_epochs: int, patience: int) -> Iterator[Round]:
+        """Epochs of back-propagation: on from what DAgger has learnt, or from random weights in its stead."""
+        common: dict[str, Any] = {"n_epochs": n_epochs, "patience": patience, "criterion": self.criterion}
+        if self.trainer == "dagger+backprop":
+            return backprop(self.train, self.validation, learnt, optimiser="lbfgs", **common)
+        start = randomised(learnt, np.random.default_rng(self.seed))
+        return backprop(self.train, self.validation, start, optimiser="rmsprop", seed=self.seed, **common)
 
     def start(self, candidate: Candidate) -> tuple[Beginning, HeldOut]:
         """Where a candidate begins: from scratch, or from a beginning that differs by what sums can account for."""
@@ -190,7 +200,7 @@ class Run:
     rounds: list[list[Round]]
     """Course by course."""
     n_recordings: int
-    _to_come: list[Generator[Round, None, Any]]
+    _to_come: Sequence[Iterator[Round]]
 
     @classmethod
     def of(cls, candidate: Candidate, courses: Sequence[Course], n_rounds: int) -> "Run":

@@ -85,6 +85,14 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
 
 def _check_together(settings: Settings) -> None:
     """Refuse what would have to be ignored; what else does not go together, `train.recipe.check` refuses."""
+    if settings.trainer.endswith("backprop") and (
+        isinstance(settings.learner, SklearnLearner) or type(settings.features) not in FEATURES.values()
+    ):
+        raise SettingsError(
+            f"trainer={settings.trainer!r}: required linear or random Fourier regression and features of "
+            f"{tuple(FEATURES)}, of which gradients are known, received learner={settings.learner!r} and "
+            f"features={settings.features!r}; use trainer='dagger'."
+        )
     if settings.literal:
         return
     level = settings.level_weight

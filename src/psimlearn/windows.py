@@ -21,6 +21,8 @@ __all__ = [
     "example_rows",
     "foretelling",
     "futures",
+    "gridded",
+    "grids",
     "histories",
     "lag_places",
     "later_futures",
@@ -32,6 +34,8 @@ __all__ = [
 
 CACHED_ROWS = 4096
 """How many rows of a history are gathered at a time."""
+SIMILAR = 0.75
+"""Trajectories are of similar length down to this share of the longest."""
 RowIndex = slice | Int[np.ndarray, " some"]
 """Scheduled rows: some of them in rising order, as a slice where they are adjacent."""
 
@@ -143,6 +147,39 @@ def example_blocks(plan: Schedule, window: int) -> list[slice]:
     """`example_rows` time by time: for each t, the scheduled rows whose trajectory has a whole f_{t+1}."""
     running = np.diff(plan.starts)
     return [slice(int(plan.starts[t]), int(plan.starts[t] + running[t + window])) for t in range(len(running) - window)]
+
+
+def grids(plan: Schedule, rows: RowIndex) -> list[Int[np.ndarray, "_ _"]]:
+    """Scheduled rows as rectangles of (time, trajectory), with -1 where a trajectory has ended.
+
+    Trajectories of similar length share a rectangle, so that little of it is empty however ragged they are.
+
+    >>> grids(schedule(np.array([0, 2, 5])), slice(None))
+    [array([[0],
+           [2],
+           [4]]), array([[1],
+           [3]])]
+    """
+    chosen = np.arange(len(plan.order))[rows]
+    time, stream = plan.time[chosen], plan.stream[chosen]
+    lengths = np.bincount(stream)  # trajectories are scheduled longest first
+    out: list[np.ndarray] = []
+    first = 0
+    while first < len(lengths):
+        beyond = int(np.count_nonzero(lengths >= SIMILAR * lengths[first]))
+        grid = np.full((int(lengths[first]), beyond - first), -1)
+        own = (stream >= first) & (stream < beyond)
+        grid[time[own], stream[own] - first] = chosen[own]
+        out.append(grid)
+        first = beyond
+    return out
+
+
+def gridded(grid: Int[np.ndarray, "T b"], rows: np.ndarray) -> np.ndarray:
+    """Scheduled rows at the places of a grid, zero where it has none."""
+    out: np.ndarray = rows[grid]
+    out[grid < 0] = 0
+    return out
 
 
 def histories(x: Float[np.ndarray, "rows n"], plan: Schedule, length: int) -> Float[np.ndarray, "rows past"]:

@@ -11,6 +11,7 @@ from psimlearn.baselines.kalman import StationaryKalman as StationaryKalman
 from psimlearn.baselines.lagged import Lagged as Lagged
 from psimlearn.baselines.n4sid import InnovationsModel as InnovationsModel
 from psimlearn.baselines.n4sid import n4sid as n4sid
+from psimlearn.baselines.rnn import RecurrentNetwork as RecurrentNetwork
 
 __all__ = [
     "Autoregression",
@@ -19,6 +20,7 @@ __all__ = [
     "Lagged",
     "LastObservation",
     "LinearGaussian",
+    "RecurrentNetwork",
     "StationaryKalman",
     "TrainingMean",
     "em",

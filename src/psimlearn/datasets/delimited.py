@@ -10,8 +10,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from psimlearn.datasets.extras import imported
 from psimlearn.errors import DataError
+from psimlearn.extras import imported
 
 __all__ = ["read_csv"]
 

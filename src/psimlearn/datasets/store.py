@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from psimlearn.datasets.extras import imported
 from psimlearn.errors import DataError
+from psimlearn.extras import imported
 
 __all__ = ["SOURCES", "Source", "data_folder", "dataset_path", "fetch", "sha256"]
 

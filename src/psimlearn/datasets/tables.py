@@ -8,8 +8,8 @@ import numpy as np
 
 from psimlearn.datasets.archives import arrays
 from psimlearn.datasets.delimited import read_csv
-from psimlearn.datasets.extras import imported
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.extras import imported
 from psimlearn.trajectories import Trajectories
 
 __all__ = ["read"]

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from psimlearn.datasets.archives import arrays
-from psimlearn.datasets.extras import imported
 from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.extras import imported
 from psimlearn.trajectories import Trajectories
 
 __all__ = ["PrincipalComponents", "beach", "flag", "frames", "ocean", "pixels", "principal_components"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.datasets.extras import imported
+from psimlearn.extras import imported
 from psimlearn.reproduce.read import Results
 
 __all__ = ["by_horizon", "by_number"]

@@ -1,4 +1,4 @@
-"""Libraries that only some loaders need, imported when such a loader is called."""
+"""Libraries that only some uses need, imported when they are needed."""
 
 from importlib import import_module
 from typing import Any

@@ -1,0 +1,257 @@
+"""A recurrent network that predicts the next observations: what people train by gradient instead of a filter."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.baselines.constant import LastObservation
+from psimlearn.baselines.n4sid import standardising
+from psimlearn.descent import Optimiser, descend, patient
+from psimlearn.errors import DivergedError, SettingsError
+from psimlearn.evaluate import errors_by_horizon
+from psimlearn.extras import imported
+from psimlearn.layout import Scaling
+from psimlearn.trajectories import Trajectories
+from psimlearn.windows import futures, gridded, grids, schedule
+
+__all__ = ["Cell", "RecurrentNetwork"]
+
+Cell = Literal["tanh", "gru"]
+GATES: dict[str, int] = {"tanh": 1, "gru": 3}
+
+
+class Network(NamedTuple):
+    """The weights. Arrays of numpy, or of JAX while they are trained."""
+
+    start: Any
+    """h_0, the state before anything was seen: (hidden,)."""
+    observed: Any
+    """From observations to gates: (n, gates * hidden)."""
+    fed_back: Any
+    """From states to gates: (hidden, gates * hidden)."""
+    bias: Any
+    read: Any
+    """From states to changes: (hidden, horizon * n)."""
+    offset: Any
+
+    def changes(self, h: Any, n: int | None = None) -> Any:
+        """What a state says of the coming rows relative to the last one, or of the first n coordinates only."""
+        return h @ self.read[:, :n] + self.offset[:n]
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentNetwork:
+    """Predicts each of the next `horizon` rows as a change from the last; rows further ahead by feeding back.
+
+    Observations are standardised; one that is missing is replaced by what was predicted of it. Before the first row,
+    the learnt first state predicts changes from the mean. Inputs beside the observations are not used.
+    """
+
+    network: Network
+    cell: Cell
+    horizon: int
+    scaling: Scaling
+
+    @classmethod
+    def fit(
+        cls,
+        train: Trajectories,
+        validation: Trajectories,
+        horizon: int = 5,
+        *,
+        hidden: int = 100,
+        cell: Cell = "gru",
+        seed: int = 0,
+        n_epochs: int = 200,
+        batch: int = 10,
+        optimiser: Optimiser = "adam",
+        rate: float | None = 3e-3,
+        clip: float | None = 10.0,
+        patience: int = 20,
+        criterion: Literal["one-step", "window"] = "one-step",
+    ) -> "RecurrentNetwork":
+        """Descend the squared errors of the next `horizon` rows at every row; the best epoch on validation is kept.
+
+        Args:
+            train: recordings.
+            validation: recordings on which epochs are told apart in closed loop.
+            horizon: how many rows ahead to predict directly.
+            hidden: units of the state; the paper has 100, 200 and 2500.
+            cell: "tanh" or "gru".
+            seed: of the first weights and of the order of batches.
+            n_epochs: the most epochs.
+            batch: recordings to a step.
+            optimiser: as in `descent.descend`.
+            rate: the step size; None for a usual one.
+            clip: the largest norm of a gradient; None for any.
+            patience: stop when the validation error has not fallen for so many epochs.
+            criterion: the error of one step ahead, or over the "window" of all, each relative to the error of the
+                last observation; of standardised channels.
+        """
+        if cell not in get_args(Cell) or min(hidden, horizon, batch) < 1:
+            raise SettingsError(
+                f"required a cell of {get_args(Cell)}, hidden, horizon and batch of at least 1; received {cell!r}, "
+                f"{hidden}, {horizon} and {batch}."
+            )
+        blank = cls(_first(train.n_channels, horizon, hidden, cell, seed), cell, horizon, standardising(train))
+        steps = 1 if criterion == "one-step" else horizon
+        scale = blank.scaling.scale
+        last = errors_by_horizon(LastObservation.fit(train), validation, steps, scale=scale)
+        usual = np.where(last > 0, last, 1.0)
+
+        def judged() -> Iterator[_Judged]:
+            for state in islice(descent, n_epochs + 1):
+                model = replace(blank, network=state.parameters)
+                errors = errors_by_horizon(model, validation, steps, scale=scale)
+                yield _Judged(model, float(np.mean(errors / usual)))
+
+        whole = _laid_out(train, blank.scaling, horizon)
+        descent = descend(
+            _loss(cell),
+            blank.network,
+            None,
+            _batches(whole, batch),
+            tuple(whole),
+            seed=seed,
+            optimiser=optimiser,
+            rate=rate,
+            clip=clip,
+        )
+        best = min(patient(judged(), patience), key=lambda one: one.error)
+        if not np.isfinite(best.error):
+            raise DivergedError("required one epoch with a finite validation error, received none. Use a smaller rate.")
+        return best.model
+
+    def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
+        """Direct predictions up to the trained horizon; beyond it, those of its last step from rows predicted."""
+        plan = schedule(trajectories.offsets)
+        x = self.scaling(trajectories.values)[plan.order]
+        n, step = x.shape[1], _step(self.cell, np)
+        states = np.empty((len(x), len(self.network.start)))
+        latest = np.zeros_like(x)
+        h, last = np.tile(self.network.start, (len(x[plan.block(0)]), 1)), latest[plan.block(0)]
+        for block in plan.blocks():
+            m = block.stop - block.start
+            states[block], latest[block] = h[:m], last[:m]
+            expected = last[:m] + self.network.changes(h[:m], n)
+            last = np.where(np.isnan(x[block]), expected, x[block])
+            h = step(self.network, h[:m], last)
+        direct = self._read(states, latest)
+        ahead = [direct[:, :horizon]]
+        for _ in range(horizon - self.horizon):
+            latest = direct[:, 0]
+            states = step(self.network, states, latest)
+            direct = self._read(states, latest)
+            ahead.append(direct[:, -1:])
+        return plan.packed(self.scaling.undo(np.concatenate(ahead, axis=1)))
+
+    def _read(
+        self, states: Float[np.ndarray, "rows hidden"], latest: Float[np.ndarray, "rows n"]
+    ) -> Float[np.ndarray, "rows horizon n"]:
+        ahead: np.ndarray = self.network.changes(states).reshape(len(states), self.horizon, -1) + latest[:, None]
+        return ahead
+
+
+class _Judged(NamedTuple):
+    model: RecurrentNetwork
+    error: float
+
+
+class Lessons(NamedTuple):
+    """Trajectories of similar length, (time, trajectory, ..), zero beyond their ends and where nothing was seen."""
+
+    x: Any
+    seen: Any
+    f: Any
+    """The rows from each on, stacked."""
+    weight: Any
+    """How much each entry of them counts: 0 where it was not observed."""
+
+
+def _laid_out(train: Trajectories, scaling: Scaling, horizon: int) -> list[Lessons]:
+    """All rows, those before the first included, as rectangles."""
+    plan = schedule(train.offsets)
+    x = scaling(train.values)[plan.order]
+    f = futures(x, plan, horizon).reshape(len(x), -1)
+    weight = ~np.isnan(f) / np.maximum((~np.isnan(f)).sum(axis=0), 1)
+    filled = [np.nan_to_num(x), ~np.isnan(x), np.nan_to_num(f), weight]
+    return [Lessons(*(gridded(grid, rows) for rows in filled)) for grid in grids(plan, slice(None))]
+
+
+def _batches(whole: list[Lessons], size: int) -> list[tuple[Lessons]]:
+    """Some trajectories each, with the weight of all of them."""
+    cut = [
+        Lessons(*(rows[:, i : i + size] for rows in part)) for part in whole for i in range(0, part.x.shape[1], size)
+    ]
+    return [(part._replace(weight=part.weight * len(cut)),) for part in cut]
+
+
+def _first(n: int, horizon: int, hidden: int, cell: Cell, seed: int) -> Network:
+    """Random weights that keep states moderate, and predictions that begin at the last observation."""
+    rng = np.random.default_rng(seed)
+
+    def uniform(inputs: int, outputs: int, scale: float) -> Float[np.ndarray, "_ _"]:
+        weights: np.ndarray = rng.uniform(-scale, scale, (inputs, outputs)) / np.sqrt(inputs)
+        return weights
+
+    wide = GATES[cell] * hidden
+    return Network(
+        np.zeros(hidden),
+        uniform(n, wide, 1.0),
+        uniform(hidden, wide, 1.0),
+        np.zeros(wide),
+        uniform(hidden, horizon * n, 0.1),
+        np.zeros(horizon * n),
+    )
+
+
+def _step(cell: Cell, xp: Any) -> Callable[[Network, Any, Any], Any]:
+    """The next state, in numpy or JAX alike."""
+
+    def tanh(net: Network, h: Any, x: Any) -> Any:
+        return xp.tanh(x @ net.observed + net.bias + h @ net.fed_back)
+
+    def gru(net: Network, h: Any, x: Any) -> Any:
+        seen, own = x @ net.observed + net.bias, h @ net.fed_back
+        size = h.shape[-1]
+        reset, keep = xp.split(_sigmoid(xp, seen[..., : 2 * size] + own[..., : 2 * size]), 2, axis=-1)
+        new = xp.tanh(seen[..., 2 * size :] + reset * own[..., 2 * size :])
+        return keep * h + (1 - keep) * new
+
+    return {"tanh": tanh, "gru": gru}[cell]
+
+
+def _sigmoid(xp: Any, a: Any) -> Any:
+    return 0.5 * (1 + xp.tanh(0.5 * a))
+
+
+@cache
+def _loss(cell: Cell) -> Callable[[Any, Any, Any], Any]:
+    """The squared errors of all predictions, made once: JAX compiles for the function that it is given."""
+    jax = imported("jax", "grad")
+    jnp = jax.numpy
+    step = _step(cell, jnp)
+
+    def misfit(net: Network, part: Lessons) -> Any:
+        _, b, n = part.x.shape
+
+        def met(carry: Any, now: Any) -> Any:
+            h, last = carry
+            x, seen = now
+            x = jnp.where(seen, x, last + net.changes(h, n))
+            return (step(net, h, x), x), (h, last)
+
+        start = (jnp.tile(net.start, (b, 1)), jnp.zeros((b, n)))
+        _, (h, last) = jax.lax.scan(met, start, (part.x, part.seen))
+        ahead = net.changes(h) + jnp.tile(last, (1, 1, part.f.shape[2] // n))
+        return jnp.sum(part.weight * (ahead - part.f) ** 2)
+
+    def loss(net: Network, _: Any, parts: Any) -> Any:
+        return sum((misfit(net, part) for part in parts), jnp.zeros(()))
+
+    return loss

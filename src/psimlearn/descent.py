@@ -1,0 +1,172 @@
+"""Descent along gradients, epoch by epoch, with whatever optimiser; what is descended knows nothing of filters.
+
+Everything is computed in double precision, which is switched on for each epoch and off again: JAX's own settings are
+the user's.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
+
+import numpy as np
+
+from psimlearn.errors import DivergedError, SettingsError
+from psimlearn.extras import imported
+
+__all__ = ["Descent", "Optimiser", "check_optimiser", "descend", "patient"]
+
+Optimiser = Literal["gd", "adagrad", "adadelta", "rmsprop", "adam", "lbfgs"]
+RATES: dict[str, float] = {"gd": 0.03, "adagrad": 0.03, "adadelta": 1.0, "rmsprop": 1e-3, "adam": 1e-3, "lbfgs": 1.0}
+"""Step sizes for those that need one; L-BFGS finds its own."""
+LEAST_SHARE = 1e-6
+"""The share of the first step size below which a descent that only rises has ended."""
+
+Loss = Callable[[Any, Any, Any], Any]
+
+
+class Descent(NamedTuple):
+    """Where a descent stands after an epoch, as plain values: hand it back to go on from there."""
+
+    epoch: int
+    parameters: Any
+    memory: Any
+    """The optimiser's."""
+    share: float
+    """Of the step size, which is halved whenever an epoch had to be undone."""
+    loss: float
+    first_loss: float
+    rejected: tuple[int, ...]
+    """Batches of the last epoch whose step was not finite and was not taken."""
+
+
+def descend(
+    loss: Loss,
+    parameters: Any,
+    fixed: Any,
+    batches: Sequence[Any],
+    whole: Any,
+    *,
+    seed: int,
+    optimiser: Optimiser = "rmsprop",
+    rate: float | None = None,
+    halving: int | None = None,
+    clip: float | None = None,
+    state: Descent | None = None,
+) -> Iterator[Descent]:
+    """Yield where the descent begins, and where it stands after every epoch.
+
+    An epoch after which the loss is higher than at the very beginning, or not finite, is undone, and the steps are
+    halved. The descent ends where that no longer helps.
+
+    Args:
+        loss: (parameters, fixed, batch) -> the loss, in JAX.
+        parameters: where to begin.
+        fixed: what the loss also needs.
+        batches: a step each; the order is shuffled.
+        whole: a batch of everything, on which losses are compared.
+        seed: decides the order of batches.
+        optimiser: one of the paper's, "adam", or "lbfgs", which takes `whole` at once and needs no rate.
+        rate: the step size; None for a usual one.
+        halving: halve the steps every so many epochs.
+        clip: the largest norm of a gradient; None for any.
+        state: where an earlier descent stood.
+    """
+    check_optimiser(optimiser)
+    jax = imported("jax", "grad")
+    tools = _compiled(loss, optimiser, clip)
+    rate = RATES[optimiser] if rate is None else rate
+    with jax.enable_x64(True):
+        fixed, batches, whole = jax.device_put((fixed, batches, whole))
+    if state is None:
+        with jax.enable_x64(True):
+            parameters = jax.device_put(parameters)
+            first = float(tools.total(parameters, fixed, whole))
+            state = jax.device_get(Descent(0, parameters, tools.init(parameters), 1.0, first, first, ()))
+        if not np.isfinite(state.loss):
+            raise DivergedError(
+                f"required a finite loss to begin a descent from, received {state.loss}. Begin with smaller weights."
+            )
+        yield state
+    while state.share > LEAST_SHARE:
+        order = np.random.default_rng([seed, state.epoch]).permutation(len(batches))
+        step = rate * state.share * (1.0 if halving is None else 0.5 ** (state.epoch // halving))
+        with jax.enable_x64(True):
+            position = (state.parameters, state.memory)
+            rejected = []
+            for i in order:
+                *position, finite = tools.step(*position, fixed, batches[i], step)
+                rejected.append((i, finite))
+            total = float(tools.total(position[0], fixed, whole))
+            lost = tuple(sorted(int(i) for i, finite in rejected if not finite))
+            if optimiser == "lbfgs" and not total < state.loss:
+                return
+            parameters, memory = jax.device_get(position)
+            state = state._replace(epoch=state.epoch + 1, memory=memory, rejected=lost)
+            if total <= state.first_loss:
+                state = state._replace(parameters=parameters, loss=total)
+            else:  # what the optimiser has learnt of the size of gradients stays
+                state = state._replace(share=state.share / 2)
+        yield state
+
+
+def check_optimiser(optimiser: str) -> None:
+    """Refuse what is none."""
+    if optimiser not in get_args(Optimiser):
+        raise SettingsError(f"optimiser: required one of {get_args(Optimiser)}, received {optimiser!r}.")
+
+
+class _Tools(NamedTuple):
+    init: Callable[..., Any]
+    step: Callable[..., Any]
+    total: Callable[..., Any]
+
+
+@cache
+def _compiled(loss: Loss, optimiser: Optimiser, clip: float | None) -> _Tools:
+    """The functions of a descent, compiled when first called and kept for the next one."""
+    jax, optax = imported("jax", "grad"), imported("optax", "grad")
+    jnp = jax.numpy
+    made = {"gd": optax.sgd, "lbfgs": lambda _: optax.lbfgs(None)}.get(optimiser) or getattr(optax, optimiser)
+    clipping = optax.identity() if clip is None else optax.clip_by_global_norm(clip)
+    method = optax.chain(clipping, made(1.0)) if optimiser != "lbfgs" else made(1.0)
+
+    def step(parameters: Any, memory: Any, fixed: Any, batch: Any, rate: Any) -> tuple[Any, Any, Any]:
+        def value_fn(parameters: Any) -> Any:
+            return loss(parameters, fixed, batch)
+
+        extra = {}
+        if optimiser == "lbfgs":
+            value, gradient = optax.value_and_grad_from_state(value_fn)(parameters, state=memory)
+            extra = {"value": value, "grad": gradient, "value_fn": value_fn}
+        else:
+            value, gradient = jax.value_and_grad(value_fn)(parameters)
+        updates, later = method.update(gradient, memory, parameters, **extra)
+        moved = jax.tree.map(lambda p, d: p + rate * d, parameters, updates)
+        finite = jnp.isfinite(value) & jnp.all(jnp.array([jnp.isfinite(p).all() for p in jax.tree.leaves(moved)]))
+
+        def kept(new: Any, old: Any) -> Any:
+            return jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
+
+        return kept(moved, parameters), kept(later, memory), finite
+
+    return _Tools(jax.jit(method.init), jax.jit(step), jax.jit(loss))
+
+
+@runtime_checkable
+class _Scored(Protocol):
+    @property
+    def error(self) -> float: ...
+
+
+Some = TypeVar("Some", bound=_Scored)
+
+
+def patient(scored: Iterable[Some], patience: int) -> Iterator[Some]:
+    """Pass on what is scored until the error has not fallen for `patience` of them."""
+    least, waited = np.inf, 0
+    for one in scored:
+        yield one
+        waited = 0 if one.error < least else waited + 1
+        least = min(least, one.error)
+        if waited >= patience:
+            return
