@@ -54,11 +54,17 @@ class Experiment:
         """Fold by fold, so that all that is compared grows together; a set and a method may exclude each other."""
         common = {"seed": self.seed, "n_folds": self.n_folds, "validation": self.validation}
         return [
-            Job(set, method, fold, common | {"fold": fold, "set": dict(of_set), "method": dict(of_method)})
+            Job(set, method, fold, common | {"fold": fold, "set": dict(of_set), "method": _on(set, of_method)})
             for fold in range(self.run_folds)
             for (set, of_set), (method, of_method) in product(self.sets.items(), self.methods.items())
             if set in of_method.get("only", self.sets) and fold < of_set.get("n_folds", self.n_folds)
         ]
+
+
+def _on(set: str, of_method: Settings) -> dict[str, Any]:
+    """What a method is told on this set: whether channels have one unit there, instead of the list of such sets."""
+    own = {name: value for name, value in of_method.items() if name != "one_unit"}
+    return own | ({"standardise": False} if set in of_method.get("one_unit", ()) else {})
 
 
 def names() -> list[str]:

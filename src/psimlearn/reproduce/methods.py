@@ -156,6 +156,7 @@ def _dagger(
     alphas: list[float],
     init: Init = "history",
     recipe: str = "standard",
+    standardise: bool = True,
     window: int | None = None,
     squares: bool = False,
     n_rounds: int = 20,
@@ -170,6 +171,8 @@ def _dagger(
         alphas: ridges to choose from.
         init: where it begins.
         recipe: the standard one, or the literal algorithm "as published".
+        standardise: measure every channel in its own standard deviation. Otherwise all have one unit, to which ridges
+            are relative all the same.
         window: k, if not the set's own.
         squares: whether the features are phi_2, with squares, instead of phi_1.
         n_rounds: N.
@@ -179,16 +182,19 @@ def _dagger(
     """
     features: Features = (StackSquares if squares else Stack)(window or data.window)
     literal = recipe == "as published"
+    own = RECIPES[recipe] if standardise else replace(RECIPES[recipe], standardise=False)
+    # weights between observations have no unit, but the error has: a ridge is relative to it. Those of cosines share it
+    unit = 1.0 if standardise else float(data.everything.values.var(axis=0).mean())
     learners = [
         RandomFourierRidge(n_features, a, raw_inputs=False, bandwidth_factor=b, intercept=not literal)
         if n_features
-        else Ridge(a, intercept=not literal)
+        else Ridge(a * unit, intercept=not literal)
         for a in alphas
         for b in (bandwidths if n_features else (1.0,))
     ]
 
     def rounds(train: Trajectories, learner: Learner[Any], n: int) -> Iterator[Round]:
-        return dagger(train, data.held, features, learner, rng=data.rng, n_rounds=n, init=init, recipe=RECIPES[recipe])
+        return dagger(train, data.held, features, learner, rng=data.rng, n_rounds=n, init=init, recipe=own)
 
     winner, learner, diverged = _raced([(rounds(data.train, each, n_rounds), each) for each in learners], n_racing)
     again = _finished(rounds(data.everything, learner, winner.number))
