@@ -161,7 +161,7 @@ def test_refining_reaches_what_an_independent_minimiser_reaches() -> None:
     """scipy's BFGS with differences of the numpy loop for gradients, on a system small enough for it."""
     rng = RNG(0)
     data = random_system(rng).simulate(20, 20, rng)
-    start = next(dagger(data, data, Stack(2), Ridge(1.0), rng=rng, recipe=Recipe(box=None))).filter
+    start = next(dagger(data, data, Stack(2), Ridge(1e-1), rng=rng, recipe=Recipe(box=None))).filter
     shape = weights_of(start).shape
     table = start.table(data)
     rows, targets = example_rows(table.layout.plan, 2)
@@ -172,10 +172,10 @@ def test_refining_reaches_what_an_independent_minimiser_reaches() -> None:
         return float(np.sum((filter.beliefs(filter.roll(table))[rows] - phi) ** 2) / len(phi))
 
     least = scipy.optimize.minimize(loss, weights_of(start).ravel(), method="BFGS", options={"maxiter": 60}).fun
-    ours = [e.state.loss for e in epochs(data, data, start, n_epochs=60, patience=60)]
+    ours = [e.state.loss for e in epochs(data, data, start, n_epochs=100, patience=100)]
     assert ours[0] == pytest.approx(loss(weights_of(start).ravel()), rel=1e-12)
-    assert least < 0.95 * ours[0]
-    assert ours[-1] <= least * (1 + 1e-3)
+    assert least < 0.99 * ours[0]
+    assert ours[-1] == pytest.approx(least, rel=1e-4)
 
 
 def distance(filter: Filter, system: LinearSystem, test: Trajectories) -> float:
@@ -296,7 +296,7 @@ def test_patience_ends() -> None:
 def test_the_users_precision_is_left_alone() -> None:
     start, train, validation = half_learnt()
     for epoch in epochs(train, validation, start, n_epochs=2):
-        assert not jax.config.jax_enable_x64
+        assert jax.numpy.ones(1).dtype == np.float32
         assert epoch.state.parameters.dtype == np.float64
     assert jax.numpy.ones(1).dtype == np.float32
 
@@ -364,8 +364,7 @@ def test_the_estimator_refines_what_dagger_has_learnt(tmp_path: Path) -> None:
         live.update(row)
     np.testing.assert_allclose(live.predict(), refined.predict(test[:1])[0][10], rtol=0, atol=1e-10)
     assert clone(refined).trainer == "dagger+backprop"
-    with pytest.raises(AttributeError, match="'dagger\\+backprop' keeps no sums"):
-        refined.partial_fit(train)
+    assert not hasattr(refined, "partial_fit")  # it would go on with sums, and forget the refinement
 
 
 def test_the_estimator_learns_from_random_weights_over_gappy_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
