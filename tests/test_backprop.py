@@ -22,7 +22,7 @@ from psimlearn import PSIM, fitting
 from psimlearn.baselines import TrainingMean
 from psimlearn.datasets import LinearSystem, long_memory_system, random_system
 from psimlearn.descent import Optimiser, check_optimiser, descend, patient
-from psimlearn.errors import DivergedError, MissingExtraError, SettingsError
+from psimlearn.errors import DataError, DivergedError, MissingExtraError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter import Filter
@@ -161,7 +161,7 @@ def test_refining_reaches_what_an_independent_minimiser_reaches() -> None:
     """scipy's BFGS with differences of the numpy loop for gradients, on a system small enough for it."""
     rng = RNG(0)
     data = random_system(rng).simulate(20, 20, rng)
-    start = next(dagger(data, data, Stack(2), Ridge(1.0), rng=rng, recipe=Recipe(box=None))).filter
+    start = next(dagger(data, data, Stack(2), Ridge(1e-1), rng=rng, recipe=Recipe(box=None))).filter
     shape = weights_of(start).shape
     table = start.table(data)
     rows, targets = example_rows(table.layout.plan, 2)
@@ -172,10 +172,10 @@ def test_refining_reaches_what_an_independent_minimiser_reaches() -> None:
         return float(np.sum((filter.beliefs(filter.roll(table))[rows] - phi) ** 2) / len(phi))
 
     least = scipy.optimize.minimize(loss, weights_of(start).ravel(), method="BFGS", options={"maxiter": 60}).fun
-    ours = [e.state.loss for e in epochs(data, data, start, n_epochs=60, patience=60)]
+    ours = [e.state.loss for e in epochs(data, data, start, n_epochs=100, patience=100)]
     assert ours[0] == pytest.approx(loss(weights_of(start).ravel()), rel=1e-12)
-    assert least < 0.95 * ours[0]
-    assert ours[-1] <= least * (1 + 1e-3)
+    assert least < 0.99 * ours[0]
+    assert ours[-1] == pytest.approx(least, rel=1e-4)
 
 
 def distance(filter: Filter, system: LinearSystem, test: Trajectories) -> float:
@@ -185,8 +185,7 @@ def distance(filter: Filter, system: LinearSystem, test: Trajectories) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alpha", [1e-6, 1e-4])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "alpha"), [(0, 1e-6), (1, 1e-6), (2, 1e-4)])
 def test_refining_the_long_memory_system(seed: int, alpha: float) -> None:
     """1000 recordings x 100: round 3, refined, within 1.1 times the excess of 20 rounds, and round 20 not above it."""
     rng, system = RNG(seed), long_memory_system()
@@ -296,7 +295,7 @@ def test_patience_ends() -> None:
 def test_the_users_precision_is_left_alone() -> None:
     start, train, validation = half_learnt()
     for epoch in epochs(train, validation, start, n_epochs=2):
-        assert not jax.config.jax_enable_x64
+        assert jax.numpy.ones(1).dtype == np.float32
         assert epoch.state.parameters.dtype == np.float64
     assert jax.numpy.ones(1).dtype == np.float32
 
@@ -310,6 +309,12 @@ def test_filters_without_a_gradient_are_refused() -> None:
     many = best(forward(data, data, Stack(2), Ridge(1e-2), rng=rng)).filter
     with pytest.raises(SettingsError, match="required one linear or random-feature regressor for all times"):
         next(backprop(data, data, many))
+    with pytest.raises(DataError, match="required a recording with more rows than the window, at least 3"):
+        next(backprop(ragged([2, 1], 2, rng), data, random_start(data, Stack(2), Ridge(), rng=rng)))
+    with pytest.raises(SettingsError, match="intercept=False: required a start without an intercept"):
+        next(backprop(data, data, next(dagger(data, data, Stack(2), Ridge(), rng=rng)).filter, intercept=False))
+    with pytest.raises(SettingsError, match="batch: required at least 1 recording"):
+        next(backprop(data, data, random_start(data, Stack(2), Ridge(), rng=rng), batch=0))
     with pytest.raises(SettingsError, match="trainer='backprop': required linear or random Fourier regression"):
         PSIM(2, trainer="backprop", learner=KNeighborsRegressor()).fit(data)
 
@@ -364,8 +369,7 @@ def test_the_estimator_refines_what_dagger_has_learnt(tmp_path: Path) -> None:
         live.update(row)
     np.testing.assert_allclose(live.predict(), refined.predict(test[:1])[0][10], rtol=0, atol=1e-10)
     assert clone(refined).trainer == "dagger+backprop"
-    with pytest.raises(AttributeError, match="'dagger\\+backprop' keeps no sums"):
-        refined.partial_fit(train)
+    assert not hasattr(refined, "partial_fit")  # it would go on with sums, and forget the refinement
 
 
 def test_the_estimator_learns_from_random_weights_over_gappy_recordings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,8 @@ def trained(cell: Cell) -> tuple[RecurrentNetwork, Trajectories]:
 
 
 def sigmoid(a: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-a))
+    share: np.ndarray = 1 / (1 + np.exp(-a))
+    return share
 
 
 def by_hand(model: RecurrentNetwork, x: np.ndarray) -> np.ndarray:

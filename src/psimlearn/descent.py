@@ -39,6 +39,14 @@ class Descent(NamedTuple):
     """Batches of the last epoch whose step was not finite and was not taken."""
 
 
+class _Tools(NamedTuple):
+    """The functions of a descent."""
+
+    init: Callable[..., Any]
+    step: Callable[..., Any]
+    total: Callable[..., Any]
+
+
 def descend(
     loss: Loss,
     parameters: Any,
@@ -79,34 +87,37 @@ def descend(
         fixed, batches, whole = jax.device_put((fixed, batches, whole))
     if state is None:
         with jax.enable_x64(True):
-            parameters = jax.device_put(parameters)
-            first = float(tools.total(parameters, fixed, whole))
-            state = jax.device_get(Descent(0, parameters, tools.init(parameters), 1.0, first, first, ()))
-        if not np.isfinite(state.loss):
+            first, memory = float(tools.total(parameters, fixed, whole)), jax.device_get(tools.init(parameters))
+        if not np.isfinite(first):
             raise DivergedError(
-                f"required a finite loss to begin a descent from, received {state.loss}. Begin with smaller weights."
+                f"required a finite loss to begin a descent from, received {first}. Begin with smaller weights."
             )
+        state = Descent(0, parameters, memory, 1.0, first, first, ())
         yield state
     while state.share > LEAST_SHARE:
-        order = np.random.default_rng([seed, state.epoch]).permutation(len(batches))
         step = rate * state.share * (1.0 if halving is None else 0.5 ** (state.epoch // halving))
-        with jax.enable_x64(True):
-            position = (state.parameters, state.memory)
-            rejected = []
-            for i in order:
-                *position, finite = tools.step(*position, fixed, batches[i], step)
-                rejected.append((i, finite))
-            total = float(tools.total(position[0], fixed, whole))
-            lost = tuple(sorted(int(i) for i, finite in rejected if not finite))
-            if optimiser == "lbfgs" and not total < state.loss:
-                return
-            parameters, memory = jax.device_get(position)
-            state = state._replace(epoch=state.epoch + 1, memory=memory, rejected=lost)
-            if total <= state.first_loss:
-                state = state._replace(parameters=parameters, loss=total)
-            else:  # what the optimiser has learnt of the size of gradients stays
-                state = state._replace(share=state.share / 2)
+        order = np.random.default_rng([seed, state.epoch]).permutation(len(batches))
+        after = _epoch(tools, state, fixed, [batches[i] for i in order], whole, step)
+        if optimiser == "lbfgs" and not after.loss < state.loss:
+            return
+        if not after.loss <= state.first_loss:  # what the optimiser has learnt of the size of gradients stays
+            after = after._replace(parameters=state.parameters, loss=state.loss, share=state.share / 2)
+        state = after._replace(rejected=tuple(sorted(int(order[i]) for i in after.rejected)))
         yield state
+
+
+def _epoch(tools: _Tools, state: Descent, fixed: Any, batches: Sequence[Any], whole: Any, step: float) -> Descent:
+    """A step for each batch, wherever that leads."""
+    jax = imported("jax", "grad")
+    parameters, memory, finite = state.parameters, state.memory, []
+    with jax.enable_x64(True):
+        for batch in batches:
+            parameters, memory, taken = tools.step(parameters, memory, fixed, batch, step)
+            finite.append(taken)
+        loss = float(tools.total(parameters, fixed, whole))
+        parameters, memory, finite = jax.device_get((parameters, memory, finite))
+    rejected = tuple(i for i, taken in enumerate(finite) if not taken)
+    return Descent(state.epoch + 1, parameters, memory, state.share, loss, state.first_loss, rejected)
 
 
 def check_optimiser(optimiser: str) -> None:
@@ -115,15 +126,9 @@ def check_optimiser(optimiser: str) -> None:
         raise SettingsError(f"optimiser: required one of {get_args(Optimiser)}, received {optimiser!r}.")
 
 
-class _Tools(NamedTuple):
-    init: Callable[..., Any]
-    step: Callable[..., Any]
-    total: Callable[..., Any]
-
-
 @cache
 def _compiled(loss: Loss, optimiser: Optimiser, clip: float | None) -> _Tools:
-    """The functions of a descent, compiled when first called and kept for the next one."""
+    """Compiled when first called, and kept for the next descent."""
     jax, optax = imported("jax", "grad"), imported("optax", "grad")
     jnp = jax.numpy
     made = {"gd": optax.sgd, "lbfgs": lambda _: optax.lbfgs(None)}.get(optimiser) or getattr(optax, optimiser)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.descent import Descent, Optimiser, check_optimiser, descend, patient
+from psimlearn.errors import SettingsError
 from psimlearn.features import Features
 from psimlearn.filter import Filter
 from psimlearn.learners import Learner
@@ -80,13 +81,20 @@ def epochs(
         rate: the step size; None for a usual one.
         halving: halve the steps every so many epochs; None never.
         clip: the largest norm of a gradient; None for any.
-        intercept: learn the intercept too; without it, a filter that has none keeps none.
+        intercept: learn the intercept too; False for filters that have none and are to have none.
         patience: stop when the validation error has not fallen for so many epochs.
         criterion: the closed-loop error that tells epochs apart.
         seed: decides the order of batches.
         state: where an earlier descent with the same recordings and options stood.
     """
     check_optimiser(optimiser)
+    if batch is not None and batch < 1:
+        raise SettingsError(f"batch: required at least 1 recording to a step, or None for all; received {batch}.")
+    if not intercept and weights_of(start)[-1].any():
+        raise SettingsError(
+            "intercept=False: required a start without an intercept, received one with. Learn it with "
+            "Ridge(intercept=False), or use intercept=True."
+        )
     form, fixed, parts = form_of(start, intercept), fixed_of(start), tuple(parts_of(start, train))
     weights = weights_of(start, intercept)
     if optimiser == "lbfgs":

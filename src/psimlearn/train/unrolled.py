@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from psimlearn.errors import SettingsError
+from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
 from psimlearn.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter import Filter
@@ -142,6 +142,11 @@ def parts_of(filter: Filter, trajectories: Trajectories) -> list[Part]:
     layout = filter.table(trajectories).layout
     plan, features = layout.plan, filter.features
     rows, targets = example_rows(plan, features.window)
+    if not plan.reaches(features.window).any():
+        raise DataError(
+            f"back-propagation: required a recording with more rows than the window, at least {features.window + 1}, "
+            f"received at most {trajectories.lengths.max()}. Use longer recordings or a smaller window."
+        )
     phi = np.full((len(layout.x), len(filter.initial)), np.nan)
     phi[rows] = features(futures(layout.x, plan, features.window)[targets])
     observed = ~np.isnan(phi)
