@@ -11,7 +11,7 @@ test: $(READY)  ## run the tests, doctests and documentation included
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 demo: $(READY)  ## learn a filter from simulated recordings and compare it with the optimal one
-	$(BIN)/python -m psimlearn.demo
+	$(BIN)/python -m psimlearn demo --force
 
 check: $(READY)  ## everything that CI runs
 	$(BIN)/ruff format --check .

@@ -77,8 +77,9 @@ class Autoregression:
         alphas: Sequence[float] = RIDGES,
         priors: Sequence[Prior] = ("mean", "last"),
         criterion: Literal["one-step", "window"] = "one-step",
+        skip: int = 0,
     ) -> "Autoregression":
-        """The penalty, the prior and the lags with the least error on validation recordings.
+        """The penalty, the prior and the lags with the least error on validation recordings, but for their first rows.
 
         Errors are those of standardised channels: of one step ahead, or over the whole "window" of horizons, each
         relative to the error of the last observation.
@@ -87,9 +88,13 @@ class Autoregression:
         models = [model for p in several for model in _fitted(train, p, horizon, list(product(alphas, priors)))]
         steps = 1 if criterion == "one-step" else horizon
         scale = models[0].scaling.scale
-        last = errors_by_horizon(LastObservation.fit(train), validation, steps, scale=scale)
+        last = errors_by_horizon(LastObservation.fit(train), validation, steps, skip=skip, scale=scale)
         usual = np.where(last > 0, last, 1.0)
-        return min(models, key=lambda m: np.mean(errors_by_horizon(m, validation, steps, scale=scale) / usual))
+
+        def error(model: "Autoregression") -> float:
+            return float(np.mean(errors_by_horizon(model, validation, steps, skip=skip, scale=scale) / usual))
+
+        return min(models, key=error)
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """Direct predictions up to the fitted horizon; beyond it, those of its last step from rows predicted."""
