@@ -101,9 +101,11 @@ def plot_rounds(rounds: Sequence[Round], *, ax: Any = None) -> Any:
     """
     finite = [round for round in rounds if np.isfinite(round.error)]
     if not finite:
-        raise SettingsError("rounds: required one with a finite error, received none. Models from files keep no rounds.")
+        raise SettingsError(
+            "rounds: required one with a finite error, received none. Models from files keep no rounds."
+        )
     ax = _axes(ax, 1)
-    best = min(finite, key=lambda round: round.error)
+    best = min(finite, key=lambda r: r.error)
     ax.plot([r.number for r in finite], [r.error for r in finite], color=OURS, marker="o", markersize=4)
     ax.plot([best.number], [best.error], "o", color=MARK, markersize=8, label=f"best: round {best.number}", zorder=3)
     ax.xaxis.get_major_locator().set_params(integer=True)
@@ -165,7 +167,7 @@ def _axes(axes: Any, n: int) -> Any:
     """Those given, or new ones below each other."""
     if axes is not None:
         return axes
-    figure, new = imported("matplotlib.pyplot", "plot").subplots(
+    _, new = imported("matplotlib.pyplot", "plot").subplots(
         n, 1, sharex=True, squeeze=n == 1, figsize=(7, 2.6 + 1.6 * (n - 1)), layout="constrained"
     )
     return new

@@ -34,12 +34,12 @@ def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
     """
     import numpy as np
 
+    from psimlearn.baselines import LastObservation, TrainingMean
     from psimlearn.cli.columns import Columns
     from psimlearn.cli.files import check_free, write_table
     from psimlearn.cli.fit import learnt
     from psimlearn.cli.methods import autoregression, subspace
     from psimlearn.cli.tables import optimum_table
-    from psimlearn.baselines import LastObservation, TrainingMean
     from psimlearn.datasets.linear import long_memory_system
     from psimlearn.errors import DataError
     from psimlearn.estimator import PSIM

@@ -8,10 +8,10 @@ import click
 
 from psimlearn.cli import options
 
-__all__ = ["filter"]
+__all__ = ["filtering"]
 
 
-@click.command()
+@click.command("filter")
 @options.model
 @click.argument("data", metavar="[DATA]", required=False, default="-")
 @options.output("A .csv or .parquet file [default: CSV on standard output].")
@@ -19,7 +19,7 @@ __all__ = ["filter"]
 @options.columns(inputs=False)
 @click.option("--header", metavar="A,B,..", callback=options.names, help="Names of columns, if rows come without.")
 @options.force
-def filter(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
+def filtering(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
     r"""Run a filter over recordings, or over rows as they come.
 
     For every row: the log-likelihood of the row given those before it (low is unusual), and for each channel C what
@@ -70,7 +70,9 @@ def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
     from psimlearn.cli.stream import stream
 
     saved = opened(model)
-    id, time = (others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time"))
+    id, time = (
+        others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
+    )
     wanted = Wanted(saved.channels, saved.columns.inputs, id, time)
     _check_ahead(saved.filter, others["ahead"])
     source = sys.stdin.fileno()
@@ -87,6 +89,6 @@ def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
 def _check_ahead(filter: Any, steps: int) -> None:
     if filter.input_scaling is not None and steps > filter.features.window:
         raise click.UsageError(
-            f"--ahead: a filter with inputs sees as far as its window, {filter.features.window} steps; received {steps}. "
+            f"--ahead: required at most the window of a filter with inputs, {filter.features.window}, received {steps}; "
             "'psimlearn forecast' takes the inputs to come."
         )

@@ -10,7 +10,7 @@ import click
 from psimlearn import __version__
 from psimlearn.cli.completion import completion
 from psimlearn.cli.demo import demo
-from psimlearn.cli.filter import filter
+from psimlearn.cli.filter import filtering
 from psimlearn.cli.fit import fit
 from psimlearn.cli.forecast import forecast
 from psimlearn.cli.info import info
@@ -59,9 +59,9 @@ def _in_one_line(error: Exception) -> str:
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
     if not isinstance(error, PsimlearnError | click.ClickException):
         kind = type(error).__name__
-        advice = {
-            "MemoryError": "not enough memory. Use fewer or shorter recordings, or a smaller --window."
-        }.get(kind) or f"{words or 'no message'} ({kind}). Run it again with --debug to see where, and report it."
+        advice = {"MemoryError": "not enough memory. Use fewer or shorter recordings, or a smaller --window."}.get(
+            kind
+        ) or f"{words or 'no message'} ({kind}). Run it again with --debug to see where, and report it."
         words = advice
     return " ".join(words.split())
 
@@ -70,7 +70,7 @@ def _in_one_line(error: Exception) -> str:
 @click.version_option(__version__, prog_name="psimlearn")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback if something goes wrong.")
 def cli() -> None:
-    """Learn a filter from recordings, and use it.
+    r"""Learn a filter from recordings, and use it.
 
     A filter takes in one observation after the other, noisy and with gaps, and predicts the next ones with honest
     uncertainty. psimlearn learns it from recordings in CSV, Parquet or npz files: one row per time, one column per
@@ -88,5 +88,5 @@ def cli() -> None:
     """
 
 
-for _command in (demo, fit, info, filter, forecast, evaluate, compare, completion):
+for _command in (demo, fit, info, filtering, forecast, evaluate, compare, completion):
     cli.add_command(_command)

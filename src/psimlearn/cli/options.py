@@ -42,7 +42,9 @@ def columns(inputs: bool = True) -> Decorator:
         click.option("--id", metavar="COLUMN", help="The column that tells recordings apart. Its cells stay text."),
         click.option("--time", metavar="COLUMN", help="A column that must rise within each recording."),
         click.option(
-            "--no-guess", is_flag=True, help="Take no column for --id or --time because of its name; do as you are told."
+            "--no-guess",
+            is_flag=True,
+            help="Take no column for --id or --time because of its name; do as you are told.",
         ),
     ]
     if inputs:

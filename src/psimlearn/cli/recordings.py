@@ -101,7 +101,7 @@ def _guessed(columns: Columns, present: Sequence[str]) -> Columns:
         if found:
             purpose = "tells recordings apart" if what == "id" else "is the time"
             say(f"guessed: column {found[0]!r} {purpose} (--{what} {found[0]}; --no-guess if not).")
-            columns = columns._replace(**{what: found[0]})
+            columns = columns._replace(id=found[0]) if what == "id" else columns._replace(time=found[0])
     return columns
 
 
@@ -142,6 +142,6 @@ def _tell_uneven(name: str, times: np.ndarray, data: Trajectories) -> None:
     odd = np.mean(np.abs(steps - usual) > UNEVEN * usual)
     if odd > 0:
         say(
-            f"note: {odd:.1%} of the steps in {name!r} are more than {UNEVEN:.0%} longer or shorter than the usual one. "
+            f"note: {odd:.1%} of the steps in {name!r} are over {UNEVEN:.0%} longer or shorter than the usual one. "
             "Rows count as equally far apart: put in empty rows where samples are missing, or resample."
         )

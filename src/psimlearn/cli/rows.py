@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 Read = Callable[[str, Complain], Row]
-"""Takes a line apart. Cells that are no numbers are complained of and not observed; DataError if it is no row at all."""
+"""Takes a line apart. Cells that are no numbers are complained of and not observed; what is no row is a DataError."""
 
 
 def csv_rows(header: str, wanted: Wanted, given: Sequence[str] | None = None) -> tuple[Read, dict[str, str]]:
@@ -61,7 +61,9 @@ def csv_rows(header: str, wanted: Wanted, given: Sequence[str] | None = None) ->
             f"standard input: required columns {absent} as the model was learnt with, received {names}. Correct the "
             "header, or name the columns with --header."
         )
-    wanted = wanted._replace(**{what: None for what in ("id", "time") if getattr(wanted, what) not in names})
+    wanted = wanted._replace(
+        id=wanted.id if wanted.id in names else None, time=wanted.time if wanted.time in names else None
+    )
     places = [names.index(name) for name in wanted.numbers]
     pick = itemgetter(*places) if len(places) > 1 else lambda cells: (cells[places[0]],)
     id, time = (None if name is None else names.index(name) for name in (wanted.id, wanted.time))

@@ -36,14 +36,16 @@ def coverage_table(filter: Filter, data: Trajectories, horizons: Sequence[int], 
     table = _table("share of observations within the intervals", "intervals of", *(f"{level:.0%}" for level in levels))
     for horizon in dict.fromkeys(horizons):
         shares = coverage(filter, data, horizon, levels)
-        table.add_row(f"{horizon} step{'s' * (horizon > 1)} ahead", *("-" if np.isnan(s) else f"{s:.1%}" for s in shares))
+        table.add_row(
+            f"{horizon} step{'s' * (horizon > 1)} ahead", *("-" if np.isnan(s) else f"{s:.1%}" for s in shares)
+        )
     _print(table)
 
 
 def comparison_table(comparison: Comparison) -> None:
     """Mean and standard deviation over folds; on how many of them PSIM does better."""
     n_folds, horizon = comparison.errors.shape[1:]
-    steps = [h for h in dict.fromkeys((1, (horizon + 1) // 2, horizon))]
+    steps = list(dict.fromkeys((1, (horizon + 1) // 2, horizon)))
     against = OURS in comparison.methods
     wins = [f"{OURS} better, 1 step"] if against else []
     titles = [f"{h} step{'s' * (h > 1)}" for h in steps]

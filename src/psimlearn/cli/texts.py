@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def json_lines(keys: Sequence[Mapping[str, Any]], names: Sequence[str], rows: Fl
     """Each row as a JSON object that begins with its keys; null stands for what is not finite."""
     labels = [f"{json.dumps(name)}: " for name in names]
     if not np.isfinite(rows).all():
-        values = np.where(np.isfinite(rows), rows.astype(object), None).tolist()
+        values = ([v if isfinite(v) else None for v in row] for row in rows.tolist())
         texts = [json.dumps(dict(zip(names, row, strict=True)))[1:] for row in values]
     else:
         texts = [text + "}" for text in _filled(rows, labels, ", ")]

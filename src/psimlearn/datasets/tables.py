@@ -65,7 +65,7 @@ def read(
 def read_table(
     path: str | Path, id: str | None, time: str | None, channels: Sequence[str] | None, beside: Sequence[str] = ()
 ) -> tuple[Any, str]:
-    """CSV or Parquet files as one pyarrow table in the order of their rows, and its column that tells trajectories apart.
+    """CSV or Parquet files as one pyarrow table in the order of their rows, and its column of ids.
 
     That column is `id`, or one that is added with the names of the files.
     """

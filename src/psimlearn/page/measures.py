@@ -91,7 +91,9 @@ def autocorrelation(errors: Sequence[Float[np.ndarray, "_ n"]], n_lags: int) -> 
         seen = ~np.isnan(products)
         count = seen.sum(axis=0)
         total = np.where(seen, products, 0.0).sum(axis=0)
-        rows.append(np.where((count > 0) & (power > 0), total / np.maximum(count, 1) / np.where(power > 0, power, 1), np.nan))
+        rows.append(
+            np.where((count > 0) & (power > 0), total / np.maximum(count, 1) / np.where(power > 0, power, 1), np.nan)
+        )
     return np.array(rows)
 
 
