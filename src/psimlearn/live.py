@@ -89,9 +89,9 @@ class Live:
         return State(self._streams.belief, self._streams.recent, self._streams.clock)
 
     @property
-    def unseen(self) -> Int[np.ndarray, " b"]:
-        """How many of the last rows of each stream had nothing observed."""
-        return np.array(np.broadcast_to(self._streams.unseen, self.n_streams))
+    def unseen(self) -> Int[np.ndarray, " b"] | int:
+        """How many of the last rows had nothing observed; a number if it is the same for all streams."""
+        return self._streams.unseen
 
     @property
     def log_likelihood(self) -> Any:

@@ -84,6 +84,10 @@ def plot_errors(errors: Mapping[str, Sequence[float]], *, ours: str = "PSIM", un
     finite = [e for own in errors.values() for e in own if np.isfinite(e) and e > 0]
     if finite and max(finite) > 20 * min(finite):
         ax.set_yscale("log")
+        ticker = imported("matplotlib.ticker", "plot")
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.yaxis.set_minor_formatter(ticker.NullFormatter())
     else:
         ax.set_ylim(bottom=0)
     ax.xaxis.get_major_locator().set_params(integer=True)

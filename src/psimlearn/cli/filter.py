@@ -89,6 +89,6 @@ def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
 def _check_ahead(filter: Any, steps: int) -> None:
     if filter.input_scaling is not None and steps > filter.features.window:
         raise click.UsageError(
-            f"--ahead: required at most the window of a filter with inputs, {filter.features.window}, received {steps}; "
+            f"--ahead: required at most {filter.features.window}, the window, for a filter with inputs; received {steps}: "
             "'psimlearn forecast' takes the inputs to come."
         )

@@ -75,7 +75,8 @@ def csv_rows(header: str, wanted: Wanted, given: Sequence[str] | None = None) ->
         own = pick(cells)
         try:
             numbers = list(map(float, own))
-            if "_" in line or any(map(isinf, numbers)):  # Python reads 1_000
+            total = sum(numbers)
+            if total - total != 0 or "_" in line:  # NaN, infinity, or 1_000, which Python reads
                 raise ValueError
         except ValueError:
             numbers = [_number(cell, name, complain) for cell, name in zip(own, wanted.numbers, strict=True)]

@@ -176,7 +176,8 @@ class Stream:
 
     def take(self, row: Row, n: int) -> Step:
         """A row of n channels and some inputs; one that is refused leaves everything as it was."""
-        self._check_time(row)
+        if row.moment is not None:
+            self._check_time(row)
         x = np.array(row.numbers[:n])
         if len(row.numbers) == n:
             before = self.here
@@ -207,11 +208,12 @@ class Stream:
     def _position(self, live: Live) -> Position:
         """The last observations are needed only for predictions beyond the window."""
         recent = live.state.recent[0] if self.beyond else NOTHING
-        return Position(live.belief, recent, self.clock, int(live.unseen[0]))
+        unseen = live.unseen
+        return Position(live.belief, recent, self.clock, unseen if isinstance(unseen, int) else int(unseen[0]))
 
     def _check_time(self, row: Row) -> None:
         try:
-            rises = self.moment is None or row.moment is None or row.moment > self.moment
+            rises = self.moment is None or row.moment > self.moment
         except TypeError as error:
             raise DataError(f"required times of one kind, received {row.moment} after {self.moment}.") from error
         if not rises:

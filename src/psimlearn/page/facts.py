@@ -26,7 +26,8 @@ class Facts:
     rounds: Sequence[Round]
     judged: Sequence[tuple[Filter, Trajectories]]
     """Calibrated filters with recordings that they have neither been fitted to nor calibrated on."""
-    judged_on: str
+    judged_how: str
+    """A sentence that says so."""
 
     def channel(self, c: int) -> str:
         """What a channel is called."""

@@ -34,14 +34,13 @@ def surprises(facts: Facts, number: int) -> str:
         plot_surprise(filter, cut, ax=ax)
 
     table = html.table(
-        ("recording", "row", "log-likelihood", "channel furthest off", "by"),
+        ("recording", "row", "log-likelihood", "furthest off"),
         [
             (
                 s.recording if data.ids is None else data.ids[s.recording],
                 s.row,
                 html.number(s.nats),
-                facts.channel(s.channel),
-                f"{s.deviations:+.1f} std",
+                f"{facts.channel(s.channel)} by {s.deviations:+.1f} std",
             )
             for s in found
         ],
@@ -78,6 +77,7 @@ def residuals(facts: Facts, numbers: Iterator[int]) -> str:
                 lags, own.min(axis=1), own.max(axis=1), color=BAND, alpha=0.25, linewidth=0, label="all channels"
             )
         ax.plot(lags, own.mean(axis=1), color=OURS, marker="o", markersize=3.5, label="mean over channels")
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set(xlabel="rows apart", ylabel="correlation", ylim=_limits(own, noise))
 
     parts = [
@@ -116,7 +116,7 @@ def _between_channels(matrix: Float[np.ndarray, "n n"], facts: Facts, number: in
 
     apart = matrix[~np.eye(n, dtype=bool)]
     return html.figure(
-        drawn(draw, height=4.2, number=number),
+        drawn(draw, height=float(np.clip(1.6 + 0.2 * n, 2.0, 4.0)), number=number),
         "Correlation of one-step errors between channels: blue together, orange against each other. The largest is "
         f"{apart[np.argmax(np.abs(apart))]:+.2f}.",
     )

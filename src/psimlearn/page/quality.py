@@ -6,7 +6,7 @@ import numpy as np
 
 from psimlearn.filter import Filter
 from psimlearn.page import html, measures
-from psimlearn.page.facts import LONGEST, Facts
+from psimlearn.page.facts import Facts
 from psimlearn.page.svg import drawn
 from psimlearn.plots import MARK, OURS, SEEN, plot_errors, plot_forecast, plot_rounds
 from psimlearn.report import METHODS
@@ -15,6 +15,8 @@ from psimlearn.trajectories import Trajectories
 __all__ = ["calibration", "errors", "predictions", "rounds"]
 
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+MOST_ROWS = 100
+"""Rows of a recording in which every single prediction can be seen."""
 
 
 def errors(facts: Facts, number: int) -> str:
@@ -67,7 +69,8 @@ def predictions(facts: Facts, number: int) -> str:
         html.figure(
             drawn(draw, n, 1.3 + 1.25 * n, number),
             f"{called}, {len(recording.values)} rows{_of_channels(recording, n)}, predicted one step ahead with "
-            f"intervals that are to hold 90 % of what comes. It is as surprising as most, of {facts.judged_on}.",
+            f"intervals that are to hold 90 % of what comes. Of all such recordings it is as surprising as "
+            f"most. {facts.judged_how}",
         ),
     )
 
@@ -85,7 +88,7 @@ def _typical(facts: Facts) -> tuple[Filter, Trajectories, str]:
     filter, held, i = ordered[len(ordered) // 2]
     one = held[[i]]
     name = f"Recording {held.ids[i]}" if held.ids is not None else "A stretch of the recording"
-    return filter, one.stretches([np.arange(min(LONGEST, len(one.values)))]), name
+    return filter, one.stretches([np.arange(min(MOST_ROWS, len(one.values)))]), name
 
 
 def _of_channels(recording: Trajectories, n: int) -> str:
@@ -107,16 +110,16 @@ def calibration(facts: Facts, number: int) -> str:
 
     def draw(ax: Any) -> None:
         ax.plot([0, 1], [0, 1], color=SEEN, linestyle="--", linewidth=1, label="ideal")
-        for (horizon, shares), colour in zip(rows.items(), (OURS, MARK), strict=False):
-            ax.plot(LEVELS, shares, marker="o", markersize=4, color=colour, label=_ahead(horizon))
+        for (horizon, shares), colour, line in zip(rows.items(), (OURS, MARK), ("o-", "x:"), strict=False):
+            ax.plot(LEVELS, shares, line, markersize=5, color=colour, label=_ahead(horizon))
         ax.set(xlabel="interval", ylabel="share that came within", xlim=(0, 1), ylim=(0, 1))
 
     said = "; ".join(f"{_ahead(h)}, 90 % intervals hold {shares[LEVELS.index(0.9)]:.1%}" for h, shares in rows.items())
     return html.section(
         "Calibration",
         html.figure(
-            drawn(draw, height=3.4, number=number),
-            f"How much of what came lay within the intervals, of {facts.judged_on}: {said}.",
+            drawn(draw, height=3.0, number=number),
+            f"How much of what came lay within the intervals: {said}. {facts.judged_how}",
         ),
     )
 

@@ -22,9 +22,9 @@ def fit_page(model: Any, data: Trajectories, title: str = "A filter learnt from 
     """Of an estimator that has just been fitted to these recordings."""
     crossed = measures.cross_calibrated(model.held_out_)
     if crossed:
-        how = "filters with these settings, learnt without the recordings shown and calibrated on other held-out ones"
+        how = "The filter has these settings, but was learnt without these recordings and calibrated on others."
     else:
-        crossed, how = [(model.filter_, data)], "the training recordings, for there were too few to hold any out"
+        crossed, how = [(model.filter_, data)], "There were too few recordings to hold any out: it has seen these."
     report = model.report_
     return _page(Facts(title, data, model.filter_, report, report["errors"], model.rounds_, crossed, how))
 
@@ -34,7 +34,9 @@ def model_page(
 ) -> str:
     """Of a model from a file, on recordings that it has not seen."""
     judged = [(filter, data)] if filter.calibration is not None else []
-    return _page(Facts("A filter on new recordings", data, filter, report, errors, [], judged, "the new recordings"))
+    return _page(
+        Facts("A filter on new recordings", data, filter, report, errors, [], judged, "The filter has not seen them.")
+    )
 
 
 def _page(facts: Facts) -> str:

@@ -11,7 +11,7 @@ __all__ = ["drawn"]
 
 INK, FAINT = "#0a0b0c", "#0d0e0f"
 """Stand-ins for colours that the page decides."""
-WIDTH = 4.9
+WIDTH = 4.0
 """Inches: about as wide as a phone, so that letters keep their size there."""
 
 
