@@ -20,7 +20,7 @@ __all__ = ["filtering"]
 @click.option("--header", metavar="A,B,..", callback=options.names, help="Names of columns, if rows come without.")
 @options.force
 def filtering(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
-    r"""Run a filter over recordings, or over rows as they come.
+    """Run a filter over recordings, or over rows as they come.
 
     For every row: the log-likelihood of the row given those before it (low is unusual), and for each channel C what
     was expected there (C.expected, with standard deviation C.std) and what comes next (C.ahead1, C.ahead1.std, ..).
@@ -89,6 +89,6 @@ def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
 def _check_ahead(filter: Any, steps: int) -> None:
     if filter.input_scaling is not None and steps > filter.features.window:
         raise click.UsageError(
-            f"--ahead: required at most {filter.features.window}, the window, for a filter with inputs; received {steps}: "
-            "'psimlearn forecast' takes the inputs to come."
+            f"--ahead: required at most {filter.features.window}, the window, for a filter with inputs; received "
+            f"{steps}: 'psimlearn forecast' takes the inputs to come."
         )

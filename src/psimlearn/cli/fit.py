@@ -42,7 +42,7 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
 @options.force
 def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any) -> None:
-    r"""Learn a filter from recordings and save it.
+    """Learn a filter from recordings and save it.
 
     DATA is a CSV, Parquet or npz file, a folder of such files (one recording each, unless --id tells them apart), or -
     for standard input. Every row is one moment, every column of numbers a channel; empty cells and NA were not

@@ -26,7 +26,7 @@ __all__ = ["forecast"]
 @options.columns(inputs=False)
 @options.force
 def forecast(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
-    r"""Predict the rows that come after the end of each recording.
+    """Predict the rows that come after the end of each recording.
 
     For each recording and step: the mean of each channel C, its standard deviation C.std, and the bounds C.low and
     C.high of an interval that holds the given share of observations. Beyond the horizons that were calibrated these

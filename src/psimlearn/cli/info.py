@@ -14,7 +14,7 @@ __all__ = ["info"]
 @options.model
 @click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
 def info(model: Path, as_json: bool) -> None:
-    r"""Say what is in a model file: what it takes, what was chosen, how well it did when it was learnt.
+    """Say what is in a model file: what it takes, what was chosen, how well it did when it was learnt.
 
     \b
     Examples:

@@ -38,7 +38,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 @options.columns(inputs=False)
 @options.force
 def evaluate(model: Path, data: str, output: Path | None, report: Path | None, force: bool, **others: Any) -> None:
-    r"""Measure a filter on recordings that it has not seen, beside simple methods.
+    """Measure a filter on recordings that it has not seen, beside simple methods.
 
     Shows the error by steps ahead of the filter, the training mean, the last observation and an autoregression, and how
     much of what came lies within the filter's intervals. Errors are squared, in standard deviations of the training
@@ -124,7 +124,7 @@ def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[st
 @options.columns()
 @options.force
 def compare(data: str, output: Path | None, force: bool, **others: Any) -> None:
-    r"""Compare methods on recordings, each fitted and scored on the same folds.
+    """Compare methods on recordings, each fitted and scored on the same folds.
 
     Every recording is held out once; a single one is cut in time. Each method chooses its own settings within the
     training recordings. Shown are mean and standard deviation over folds of the squared error, in standard deviations,

@@ -70,7 +70,7 @@ def _in_one_line(error: Exception) -> str:
 @click.version_option(__version__, prog_name="psimlearn")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback if something goes wrong.")
 def cli() -> None:
-    r"""Learn a filter from recordings, and use it.
+    """Learn a filter from recordings, and use it.
 
     A filter takes in one observation after the other, noisy and with gaps, and predicts the next ones with honest
     uncertainty. psimlearn learns it from recordings in CSV, Parquet or npz files: one row per time, one column per

@@ -22,7 +22,8 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { padding: .25rem 0 .25rem .9rem; text-align: right; vertical-align: bottom;
   border-bottom: 1px solid var(--edge) } td { white-space: nowrap }
 td:last-child { white-space: normal }
-th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal } th { font-weight: 600; color: var(--faint) }
+th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal }
+th { font-weight: 600; color: var(--faint) }
 tr.ours td { font-weight: 700; color: var(--ours) }
 .facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .5rem; padding: 0 }
 .facts div { background: var(--card); border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .6rem }
