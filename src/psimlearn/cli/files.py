@@ -5,8 +5,9 @@ import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -33,7 +34,7 @@ def check_free(path: Path | None, force: bool) -> None:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
+def written(path: Path) -> Iterator[BufferedIOBase]:
     """A file that takes its name when everything is in it."""
     temporary = path.with_name(f".psimlearn-{secrets.token_hex(8)}.tmp")
     try:
@@ -85,7 +86,10 @@ def csv_text(
 
 
 def _write_parquet(
-    file: IO[bytes], keys: Mapping[str, Sequence[Any]], names: Sequence[str], rows: Float[np.ndarray, "rows columns"]
+    file: BufferedIOBase,
+    keys: Mapping[str, Sequence[Any]],
+    names: Sequence[str],
+    rows: Float[np.ndarray, "rows columns"],
 ) -> None:
     from psimlearn.datasets.extras import imported  # brings the loaders, which a filter in a pipe never needs
 

@@ -1,8 +1,9 @@
 """`psimlearn filter`: what a filter says at every row, of files or live."""
 
 import sys
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -75,10 +76,10 @@ def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
     )
     wanted = Wanted(saved.channels, saved.columns.inputs, id, time)
     _check_ahead(saved.filter, others["ahead"])
-    source = sys.stdin.fileno()
+    source, out = sys.stdin.fileno(), cast(BufferedIOBase, sys.stdout.buffer)
     try:
         if output is None:
-            stream(saved.filter, wanted, others["ahead"], source, sys.stdout.buffer, others["header"])
+            stream(saved.filter, wanted, others["ahead"], source, out, others["header"])
         else:
             with written(output) as file:
                 stream(saved.filter, wanted, others["ahead"], source, file, others["header"])

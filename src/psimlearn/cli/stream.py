@@ -3,7 +3,8 @@
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, NamedTuple
+from io import BufferedIOBase
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def stream(
     wanted: Wanted,
     steps: int,
     source: int,
-    out: IO[bytes],
+    out: BufferedIOBase,
     header: Sequence[str] | None = None,
 ) -> None:
     """Answer the lines that come from a file descriptor, until it ends.
@@ -114,7 +115,8 @@ class Desk:
         steps: list[Step | None] = []
         for number, line in enumerate(lines, n_before + 1):
             line = line.rstrip("\r")
-            if not (line.strip() or self.blank_is_row) or line.strip() == self.header:
+            # a tab may stand between two cells that were not observed
+            if not (line.strip(" ") or self.blank_is_row) or line.strip() == self.header:
                 continue
             try:
                 row = self.read(line, lambda wrong, number=number: say(f"line {number}, {wrong}"))  # type: ignore[misc]
