@@ -4,14 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test demo check bench reproduce reproduce-quick clean
+.PHONY: test demo check bench reproduce reproduce-quick walk clean
 
 # two workers share two cores best when each keeps its linear algebra to one thread
 test: $(READY)  ## run the tests, doctests and documentation included
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 demo: $(READY)  ## learn a filter from simulated recordings and compare it with the optimal one
-	$(BIN)/python -m psimlearn.demo
+	$(BIN)/python -m psimlearn demo --force
 
 check: $(READY)  ## everything that CI runs
 	$(BIN)/ruff format --check .
@@ -25,12 +25,16 @@ bench: $(READY)  ## speed and memory of training, and of filtering against other
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/grad.py
+	$(BIN)/python benchmarks/stream.py
 
 reproduce: $(READY)  ## the paper's experiments: run what has no result yet, then write docs/reproduction.md
 	$(BIN)/python -m psimlearn.reproduce
 
 reproduce-quick: $(READY)  ## a look at each of them within two minutes; without recordings, those that need none
 	$(BIN)/python -m psimlearn.reproduce --quick --fresh
+
+walk: $(READY)  ## what a new user does first, in an environment of its own that has only the core and data,plot
+	sh tests/walk.sh $(BIN)/python
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -26,6 +26,7 @@ from psimlearn.train.init import Beginning, begin, ground
 from psimlearn.train.revise import revised, with_ridge
 from psimlearn.train.score import held_out
 from psimlearn.trajectories import Trajectories
+from psimlearn.watch import Watch
 
 RNG = np.random.default_rng
 SMALL: dict[str, Any] = {"window": 2, "n_rounds": 2, "validation": 0.5, "random_state": 0}
@@ -304,11 +305,11 @@ class Refusing(Ridge):
 
 def test_what_diverges_is_infinite_and_does_not_win() -> None:
     space = Space((Refusing(), Ridge(1e-2)), (Recipe(),), refine=False)
-    run, trials = search(courses(), space, 2, lambda _: None)
+    run, trials = search(courses(), space, 2, Watch())
     assert type(run.candidate.learner) is Ridge
     assert [trial.error for trial in trials if isinstance(trial.candidate.learner, Refusing)] == [np.inf]
     with pytest.raises(DivergedError, match=r"required one of .* settings with a finite closed-loop error"):
-        search(courses(), space._replace(learners=(Refusing(),)), 2, lambda _: None)
+        search(courses(), space._replace(learners=(Refusing(),)), 2, Watch())
 
 
 def test_diverging_settings_are_counted() -> None:

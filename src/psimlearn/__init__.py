@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
     from psimlearn.learners import Ridge as Ridge
     from psimlearn.live import Live as Live
+    from psimlearn.plots import plot_errors as plot_errors
+    from psimlearn.plots import plot_forecast as plot_forecast
+    from psimlearn.plots import plot_rounds as plot_rounds
+    from psimlearn.plots import plot_surprise as plot_surprise
     from psimlearn.scaler import TrajectoryScaler as TrajectoryScaler
     from psimlearn.train.backprop import backprop as backprop
     from psimlearn.train.backprop import random_start as random_start
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from psimlearn.train.score import best as best
     from psimlearn.trajectories import Trajectories as Trajectories
     from psimlearn.trajectories import Trajectory as Trajectory
+    from psimlearn.watch import Watch as Watch
 
 _HOMES = {
     "baselines": ["LastObservation", "TrainingMean"],
@@ -51,9 +56,11 @@ _HOMES = {
     "io": ["load", "save"],
     "learners": ["RandomFourierRidge", "Ridge"],
     "live": ["Live"],
+    "plots": ["plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"],
     "scaler": ["TrajectoryScaler"],
     "train": ["Recipe", "backprop", "best", "dagger", "forward", "random_start"],
     "trajectories": ["Trajectories", "Trajectory"],
+    "watch": ["Watch"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -1,6 +1,5 @@
 """PSIM: the scikit-learn face of psimlearn. It chooses, trains, calibrates and reports; the mathematics lives below."""
 
-import sys
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -26,6 +25,7 @@ from psimlearn.train.absorb import absorbed
 from psimlearn.train.finish import hint_sums, merged_hints, with_hints
 from psimlearn.train.recipe import Recipe
 from psimlearn.trajectories import Trajectories
+from psimlearn.watch import Printed, Watch
 from psimlearn.windows import foretelling, unseen_at_end
 
 __all__ = ["PSIM"]
@@ -69,13 +69,15 @@ class PSIM(TransformerMixin, BaseEstimator):
         validation: the share of recordings to hold out, or recordings of their own. A single recording is cut in time.
         refit: train on all recordings once everything is chosen.
         random_state: seeds the splits and the random features.
-        verbose: say what is being done.
+        verbose: say what is being done, or a `Watch` to be told, which may also end it with the best so far.
 
     Attributes:
         filter_: the learnt `Filter`.
         rounds_: the rounds of DAgger on the first split, of the settings chosen; then the epochs of back-propagation.
         trials_: a list of dicts, one for everything that was tried; `pandas.DataFrame(model.trials_)` is a table.
         report_: what `summary()` says, as plain values.
+        held_out_: filters learnt like `filter_` from a part of the recordings, each with those that it did not see;
+            empty in a copy from a file or a pickle, which hold no recordings.
     """
 
     # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint
@@ -138,11 +140,12 @@ class PSIM(TransformerMixin, BaseEstimator):
         """Choose, train, calibrate. `y` is ignored."""
         data = checked(self, X, reset=True, least_rows=2).trajectories
         settings = interpreted(self.get_params(deep=False), data)
-        result = fitted(data, settings, seed_of(self.random_state), self._tell)
+        result = fitted(data, settings, seed_of(self.random_state), self._watch())
         self.filter_ = result.filter
         self.rounds_ = result.rounds
         self.trials_ = [trial.row() for trial in result.trials]
         self.report_ = result.report
+        self.held_out_ = result.judged
         self.n_rounds_ = result.n_rounds
         self.recipe_ = result.candidate.recipe
         self.learner_ = result.learner
@@ -278,7 +281,7 @@ class PSIM(TransformerMixin, BaseEstimator):
         filter, notes, arrays = io.read(path)
         try:
             model = cls(**{name: lively(value) for name, value in notes["settings"].items()})
-            model.filter_, model.rounds_ = filter, []
+            model.filter_, model.rounds_, model.held_out_ = filter, [], []
             remember(model, len(filter.scaling.mean), filter.names)
             model.trials_, model.report_ = with_infinities(notes["trials"]), with_infinities(notes["report"])
             model.recipe_, model.learner_ = lively(notes["recipe"]), lively(notes["learner"])
@@ -382,9 +385,15 @@ class PSIM(TransformerMixin, BaseEstimator):
         ahead = self.filter_.forecast(data, at_least_one(horizon, "horizon"))
         return ahead[foretelling(data.offsets, horizon)]
 
-    def _tell(self, message: str) -> None:
-        if self.verbose:
-            print(f"psimlearn: {message}", file=sys.stderr, flush=True)
+    def _watch(self) -> Watch:
+        if isinstance(self.verbose, Watch):
+            return self.verbose
+        return Printed() if self.verbose else Watch()
+
+    def __getstate__(self) -> Any:
+        """Without recordings."""
+        state = super().__getstate__()
+        return state | {"held_out_": []} if "held_out_" in state else state
 
     def __sklearn_tags__(self) -> Any:
         """NaN is welcome, and there is no target."""

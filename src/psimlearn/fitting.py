@@ -1,6 +1,6 @@
 """From recordings and settings to a finished filter: split, choose, train on everything, calibrate, report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from psimlearn.train.finish import HintSums, hint_sums, with_calibration, with_h
 from psimlearn.train.recipe import Prior, Recipe
 from psimlearn.train.score import Round
 from psimlearn.trajectories import Trajectories
+from psimlearn.watch import Watch
 
 __all__ = ["Fitted", "fitted"]
 
@@ -44,7 +45,6 @@ WORSE = 2.0
 """A filter refitted on everything may be no worse on what it has now seen than this times its held-out error."""
 
 Split = tuple[Trajectories, Trajectories]
-Tell = Callable[[str], None]
 
 
 class Fitted(NamedTuple):
@@ -62,9 +62,11 @@ class Fitted(NamedTuple):
     rounds: list[Round]
     trials: list[Trial]
     report: dict[str, Any]
+    judged: list[tuple[Filter, Trajectories]]
+    """Filters learnt like it from a part of the recordings, with those that they did not see."""
 
 
-def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fitted:
+def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fitted:
     """Choose by closed-loop error on held-out recordings, train on all of them, calibrate on what was held out."""
     notes: list[str] = []
     by_gradient = settings.trainer.endswith("backprop")
@@ -86,10 +88,10 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fit
     explicit = isinstance(settings.validation, Trajectories)
     everything = data if settings.refit or explicit or not splits else splits[0][0]
     tell(f"training on {len(everything)} recordings with the settings chosen")
-    final, learner, sums = _trained(everything, choice, settings, seed)
+    final, learner, sums = _trained(everything, choice, settings, seed, tell)
     if not final.error <= WORSE * choice.error:
         notes.append("refitted on all recordings the filter got worse in closed loop; the one chosen is kept")
-        final, learner, sums = _trained(choice.splits[0][0], choice, settings, seed)
+        final, learner, sums = _trained(choice.splits[0][0], choice, settings, seed, tell)
     filter = with_calibration(final.filter, choice.judged)
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
@@ -112,8 +114,18 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fit
         "radius": spectral_radius(filter),
         "notes": notes,
     }
-    best_round = choice.trial.best_round
-    return Fitted(filter, choice.candidate, best_round, learner, sums, hints, choice.rounds, choice.trials, report)
+    return Fitted(
+        filter,
+        choice.candidate,
+        final.number,
+        learner,
+        sums,
+        hints,
+        choice.rounds,
+        choice.trials,
+        report,
+        choice.judged,
+    )
 
 
 class _Choice(NamedTuple):
@@ -149,7 +161,7 @@ class _Choice(NamedTuple):
 # -- choosing --------------------------------------------------------------------------------------------------------
 
 
-def _chosen(data: Trajectories, splits: list[Split], settings: Settings, seed: int, tell: Tell) -> _Choice:
+def _chosen(data: Trajectories, splits: list[Split], settings: Settings, seed: int, tell: Watch) -> _Choice:
     courses = [_course(train, held, settings, seed, len(data)) for train, held in splits]
     run, trials = _searched(courses, settings, _recipes(settings, data), _ranks(settings, data.n_channels), tell)
     baseline = _autoregressions(courses, trials, settings)
@@ -157,7 +169,7 @@ def _chosen(data: Trajectories, splits: list[Split], settings: Settings, seed: i
 
 
 def _searched(
-    courses: Sequence[Course], settings: Settings, recipes: tuple[Recipe, ...], ranks: tuple[int, ...], tell: Tell
+    courses: Sequence[Course], settings: Settings, recipes: tuple[Recipe, ...], ranks: tuple[int, ...], tell: Watch
 ) -> tuple[Run, list[Trial]]:
     if isinstance(settings.learner, Learner):
         return search(courses, Space((settings.learner,), recipes, refine=False, ranks=ranks), settings.n_rounds, tell)
@@ -168,7 +180,7 @@ def _searched(
         first, trials = search(courses, linear, settings.n_rounds, tell)
         guide = first.candidate.recipe
     else:
-        trials = screened(linear.candidates(), courses)
+        trials = screened(linear.candidates(), courses, tell)
         guide = min(trials, key=lambda t: t.judged).candidate.recipe
     tell("random features")
     fourier = _fourier_space(settings, guide, _n_fourier(courses[0].train))._replace(ranks=ranks)
@@ -307,19 +319,27 @@ def _course(train: Trajectories, held: Trajectories, settings: Settings, seed: i
 # -- training on everything ------------------------------------------------------------------------------------------
 
 
-def _trained(data: Trajectories, choice: _Choice, settings: Settings, seed: int) -> tuple[Round, Learner[Any], Any]:
-    """The last round, or epoch, of as many as were best, the learner that made it and its summary of all it met."""
+def _trained(
+    data: Trajectories, choice: _Choice, settings: Settings, seed: int, tell: Watch
+) -> tuple[Round, Learner[Any], Any]:
+    """The last round, or epoch, of as many as were best, the learner that made it and its summary of all it met.
+
+    Cut short, it is the last round so far, and there is no summary to go on with.
+    """
     course = _course(data, choice.splits[0][1], settings, seed, len(data))
-    to_come = course.rounds(choice.candidate, choice.trial.best_round)
-    while True:
+    to_come, n_rounds, sums = course.rounds(choice.candidate, choice.trial.best_round), choice.trial.best_round, None
+    last = next(to_come)
+    while last.number == n_rounds or tell.goes_on("training", last.number, n_rounds):
         try:
             last = next(to_come)
         except StopIteration as end:
-            learner = course.start(choice.candidate)[0].learner
-            if choice.epochs is None:
-                return last, learner, end.value
-            *_, last = course.descent(last.filter, choice.epochs, choice.epochs + 1)
-            return last, learner, None
+            sums = end.value
+            break
+    learner = course.start(choice.candidate)[0].learner
+    if choice.epochs is None:
+        return last, learner, sums
+    *_, last = course.descent(last.filter, choice.epochs, choice.epochs + 1)
+    return last, learner, None
 
 
 def _errors(choice: _Choice, window: int) -> dict[str, list[float]]:

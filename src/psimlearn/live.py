@@ -84,6 +84,16 @@ class Live:
         return self._own(self._streams.belief).copy()
 
     @property
+    def state(self) -> State:
+        """All that is remembered, streams first."""
+        return State(self._streams.belief, self._streams.recent, self._streams.clock)
+
+    @property
+    def unseen(self) -> Int[np.ndarray, " b"] | int:
+        """How many of the last rows had nothing observed; a number if it is the same for all streams."""
+        return self._streams.unseen
+
+    @property
     def log_likelihood(self) -> Any:
         """Of the last row given those before it, in nats; 0 for a stream of which nothing was observed."""
         clock = self._clock_of_last_row()

@@ -4,10 +4,10 @@ Cheap first: F_0 of every candidate is scored, from the sums of one summary wher
 then race for some rounds of DAgger, and the winner runs to the end.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import product
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -24,6 +24,7 @@ from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.revise import revised, with_ridge
 from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
 from psimlearn.trajectories import Trajectories
+from psimlearn.watch import Watch
 
 __all__ = ["Candidate", "Course", "Run", "Space", "Trainer", "Trial", "screened", "search"]
 
@@ -208,11 +209,15 @@ class Run:
         to_come = [course.rounds(candidate, n_rounds) for course in courses]
         return cls(candidate, [[] for _ in courses], courses[0].n_recordings, to_come)
 
-    def advance(self, upto: int) -> "Run":
-        """Run until F_upto has been scored; a run that diverges beyond repair stays where it is."""
-        for rounds, to_come in zip(self.rounds, self._to_come, strict=True):
-            with suppress(DivergedError):
-                rounds.extend(islice(to_come, max(0, upto + 1 - len(rounds))))
+    def advance(self, upto: int, watch: Watch = Watch()) -> "Run":
+        """Run until F_upto has been scored; a run that diverges beyond repair stays where it is, as one cut short."""
+        for number in range(upto + 1):
+            for rounds, to_come in zip(self.rounds, self._to_come, strict=True):
+                if len(rounds) == number:
+                    with suppress(DivergedError, StopIteration):
+                        rounds.append(next(to_come))
+            if not watch.goes_on("racing", number + 1, upto + 1):
+                break
         return self
 
     @property
@@ -232,30 +237,28 @@ class Run:
         return [rounds[self.trial().best_round] for rounds in self.rounds]
 
 
-def search(
-    courses: Sequence[Course], space: Space, n_rounds: int, tell: Callable[[str], None]
-) -> tuple[Run, list[Trial]]:
+def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) -> tuple[Run, list[Trial]]:
     """The winning run, and all that was tried."""
-    trials = screened(space.candidates(), courses)
+    trials = screened(space.candidates(), courses, tell)
     tell(f"tried {len(trials)} settings before the first round; {_diverged(trials)} diverged")
     kinds = _best_of_each_kind(trials)
     if space.refine and space.alphas:
-        trials += screened(_nearby(kinds[:N_RACING], space), courses)
+        trials += screened(_nearby(kinds[:N_RACING], space), courses, tell)
         kinds = _best_of_each_kind(trials)
     # without a belief nothing changes from round to round: what was screened is final
     final = [t for t in kinds if t.candidate.recipe.belief_weight == 0][:1]
     runs = [Run.of(t.candidate, courses, 0).advance(0) for t in final]
     some = max(1, n_rounds // 4)
-    raced = [Run.of(candidate, courses, n_rounds).advance(some) for candidate in _racing(kinds, space)]
+    raced = [Run.of(candidate, courses, n_rounds).advance(some, tell) for candidate in _racing(kinds, space)]
     if raced and space.refine and space.alphas:
         leader = min(raced, key=_judged).candidate
-        raced += [Run.of(leader.with_alpha(a), courses, n_rounds).advance(some) for a in _around(leader.alpha)]
+        raced += [Run.of(leader.with_alpha(a), courses, n_rounds).advance(some, tell) for a in _around(leader.alpha)]
     if raced:
         tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
         leading = min(raced, key=_judged)
         compressed = _compressed(leading, space.ranks, courses, some, n_rounds)
         runs += [run for run in raced if run is not leading]
-        runs.append(compressed.advance(n_rounds))
+        runs.append(compressed.advance(n_rounds, tell))
     trials += [run.trial() for run in runs]
     winner = min(runs, key=_judged)
     if not np.isfinite(_judged(winner)):
@@ -302,12 +305,15 @@ def _racing(kinds: Sequence[Trial], space: Space) -> list[Candidate]:
     return [t.candidate._replace(recipe=replace(t.candidate.recipe, belief_weight=w)) for t, w in entrants]
 
 
-def screened(candidates: Iterable[Candidate], courses: Sequence[Course]) -> list[Trial]:
-    """F_0 of each candidate, scored."""
-    return [
-        Trial(c, 0, 0, float(np.mean([_first_error(c, course) for course in courses])), courses[0].n_recordings)
-        for c in candidates
-    ]
+def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: Watch = Watch()) -> list[Trial]:
+    """F_0 of each candidate, scored; fewer of them if cut short, but one at least."""
+    trials: list[Trial] = []
+    for c in candidates:
+        error = float(np.mean([_first_error(c, course) for course in courses]))
+        trials.append(Trial(c, 0, 0, error, courses[0].n_recordings))
+        if not watch.goes_on("trying settings", len(trials), len(candidates)):
+            break
+    return trials
 
 
 def _first_error(candidate: Candidate, course: Course) -> float:

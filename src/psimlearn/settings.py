@@ -211,7 +211,7 @@ def plain(name: str, value: Any) -> Any:
         return {"type": type(value).__name__} | own
     if name == "validation":
         return 0.2
-    if name == "random_state":
+    if name in ("random_state", "verbose"):
         return None
     raise ModelFileError(
         f"{name}: required a word, a number or one of {sorted(OBJECTS)}, received {type(value).__name__}, which a file "

@@ -21,7 +21,7 @@ from psimlearn.regressors import Linear, RandomFourier, fourier_features
 
 __all__ = ["Folded", "Stepped", "streams"]
 
-Values = Float[np.ndarray, "*shape"]
+Values = Float[np.ndarray, "..."]
 """Of one stream, (n,), or of a bank, (b, n)."""
 INFINITY = float("inf")
 LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)

@@ -4,33 +4,18 @@ A CSV reader that infers types turns the id "007" into 7, and a column of measur
 every cell is read as text first.
 """
 
-import csv
-import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from psimlearn.cells import DECIMAL_COMMA, MISSING, NUMBER, Header, header_of, what_is_wrong
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
 
-__all__ = ["read_csv"]
-
-MISSING = ("", "na", "n/a", "nan", "null", "none", "-nan", "#n/a")
-"""Cells that mean "not observed", in small letters."""
-
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|infinity|Inf|Infinity|INF)$"
-DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)+([eE][+-]?\d+)?")
+__all__ = ["header", "read_csv"]
 
 PEEK = 1 << 16
 """Bytes read to find the header."""
-
-
-class Header(NamedTuple):
-    """The names of the columns, what stands between them, and how many lines come before the first row."""
-
-    names: list[str]
-    delimiter: str
-    n_lines: int
 
 
 def read_csv(file: Path, id: str | None, time: str | None, numeric: Collection[str], rest: bool) -> Any:
@@ -57,7 +42,7 @@ def read_csv(file: Path, id: str | None, time: str | None, numeric: Collection[s
 def _texts(file: Path) -> Any:
     """Every cell as text."""
     pa, arrow = imported("pyarrow", "data"), imported("pyarrow.csv", "data")
-    header = _header(file)
+    head = header(file)
     ragged: list[Any] = []
 
     def refused(row: Any) -> str:
@@ -67,15 +52,15 @@ def _texts(file: Path) -> Any:
     try:
         table = arrow.read_csv(
             str(file),
-            read_options=arrow.ReadOptions(use_threads=False, column_names=header.names, skip_rows=header.n_lines),
+            read_options=arrow.ReadOptions(use_threads=False, column_names=head.names, skip_rows=head.n_lines),
             parse_options=arrow.ParseOptions(
-                delimiter=header.delimiter,
+                delimiter=head.delimiter,
                 # in a file of one column an empty line is a missing value
-                ignore_empty_lines=len(header.names) > 1,
+                ignore_empty_lines=len(head.names) > 1,
                 invalid_row_handler=refused,
             ),
             convert_options=arrow.ConvertOptions(
-                column_types=dict.fromkeys(header.names, pa.string()), strings_can_be_null=False
+                column_types=dict.fromkeys(head.names, pa.string()), strings_can_be_null=False
             ),
         )
     except (pa.ArrowInvalid, OSError) as error:
@@ -84,25 +69,12 @@ def _texts(file: Path) -> Any:
         raise DataError(
             f"{file}: required a CSV file in UTF-8, received: {error}. Save it again as CSV with UTF-8."
         ) from error
-    return _without_nameless(file, table, header.names)
+    return _without_nameless(file, table, head.names)
 
 
-def _header(file: Path) -> Header:
-    """From the first line that is not empty."""
-    lines = _beginning(file).splitlines()
-    n_empty = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-    if n_empty == len(lines):
-        raise DataError(f"{file}: required a header and rows, received an empty file. Check what wrote it.")
-    line = lines[n_empty]
-    delimiter = max(",;\t", key=line.count) if any(mark in line for mark in ",;\t") else ","
-    names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter))]
-    if all(re.fullmatch(NUMBER, name) for name in names if name):
-        raise DataError(
-            f"{file}, line {n_empty + 1}: required the names of the columns, received numbers: {line!r}. Add a header."
-        )
-    if twice := sorted({name for name in names if name and names.count(name) > 1}):
-        raise DataError(f"{file}, line {n_empty + 1}: required different names, received {twice} twice. Rename them.")
-    return Header([name or f"column {i} without a name" for i, name in enumerate(names, 1)], delimiter, n_empty + 1)
+def header(file: Path) -> Header:
+    """Of a file."""
+    return header_of(_beginning(file), str(file))
 
 
 def _beginning(file: Path) -> str:
@@ -164,14 +136,6 @@ def _numbers(texts: Any, where: str, *, text_allowed: bool) -> Any:
         return cells.cast(pa.float64())
     row = pc.index(wrong, True).as_py()
     received = texts[row].as_py()
-    if DECIMAL_COMMA.fullmatch(received.strip()):
-        raise DataError(
-            f"{where}, row {row}: required a number with a decimal point, received {received!r}, with a comma. Export "
-            "with decimal points and without marks between thousands."
-        )
-    if text_allowed and n_wrong == len(cells) - cells.null_count:
+    if text_allowed and n_wrong == len(cells) - cells.null_count and not DECIMAL_COMMA.fullmatch(received.strip()):
         return None
-    raise DataError(
-        f"{where}, row {row}: required a number, received {received!r}. Correct the cell, leave it empty if the value "
-        "was not observed, or leave the column out of channels, inputs and hints."
-    )
+    raise DataError(f"{where}, row {row}: {what_is_wrong(received)}")

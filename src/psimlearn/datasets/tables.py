@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.datasets.archives import arrays
-from psimlearn.datasets.delimited import read_csv
+from psimlearn.datasets.archives import MAX_UNPACKED, arrays
+from psimlearn.datasets.delimited import header, read_csv
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
 from psimlearn.trajectories import Trajectories
 
-__all__ = ["read"]
+__all__ = ["column_names", "read", "read_table"]
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".npz")
+MAX_BYTES = MAX_UNPACKED
+"""Files that hold more than this are refused: a table takes several times as much while it is checked."""
+DEFLATES = 1032
+"""No gzip file unpacks to more than this many times its size."""
 
 
 def read(
@@ -32,7 +36,8 @@ def read(
     missing, and commas, semicolons or tabs may stand between cells.
 
     An npz archive has no columns: each 2-D array in it is a trajectory, or its one 3-D array holds many. Single numbers
-    and text beside them are passed over. Archives that unpack to more than 2 GiB (`archives.MAX_UNPACKED`) are refused.
+    and text beside them are passed over. Archives that unpack to more than 2 GiB (`archives.MAX_UNPACKED`) are refused,
+    and so are CSV and Parquet files that hold more.
 
     Args:
         path: the file or folder.
@@ -50,15 +55,70 @@ def read(
                 "Load the arrays with numpy and use Trajectories.of(values, inputs, hints=)."
             )
         return _from_archives(files)
-    tables = [_table(file, id, time, channels, (*inputs, *hints)) for file in files]
-    column = id or _unused(tables[0].column_names)
-    if id is None:
-        tables = [_marked(table, column, _stem(file)) for file, table in zip(files, tables, strict=True)]
-    whole = imported("pyarrow", "data").concat_tables(_alike(files, tables), promote_options="permissive")
+    whole, column = read_table(path, id, time, channels, (*inputs, *hints))
     try:
         return Trajectories.from_frame(whole, id=column, time=time, channels=channels, inputs=inputs, hints=hints)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def read_table(
+    path: str | Path, id: str | None, time: str | None, channels: Sequence[str] | None, beside: Sequence[str] = ()
+) -> tuple[Any, str]:
+    """CSV or Parquet files as one pyarrow table in the order of their rows, and its column of ids.
+
+    That column is `id`, or one that is added with the names of the files.
+    """
+    files = _files(Path(path))
+    _check_size(path, files)
+    tables = [_table(file, id, time, channels, beside) for file in files]
+    column = id or _unused(tables[0].column_names)
+    if id is None:
+        tables = [_marked(table, column, _stem(file)) for file, table in zip(files, tables, strict=True)]
+    whole = imported("pyarrow", "data").concat_tables(_alike(files, tables), promote_options="permissive")
+    return whole, column
+
+
+def column_names(path: str | Path) -> list[str]:
+    """The columns of a CSV or Parquet file, or of the first of a folder; none for archives."""
+    file = _files(Path(path))[0]
+    if file.suffix == ".npz":
+        return []
+    if file.suffix != ".parquet":
+        return header(file).names
+    pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
+    try:
+        return [str(name) for name in parquet.read_schema(str(file)).names]
+    except (OSError, pa.ArrowException) as error:
+        raise _not_parquet(file, error) from error
+
+
+def _check_size(path: str | Path, files: Sequence[Path]) -> None:
+    """Refuse, before any row is read, what would not fit in memory."""
+    size = sum(_unpacked(file) for file in files)
+    if size > MAX_BYTES:
+        raise DataError(
+            f"{path}: required at most {MAX_BYTES} bytes of text, or of columns once unpacked, received {size}. Learn "
+            "from a part of the recordings. To filter all of them, let them pass by: psimlearn filter MODEL - < FILE."
+        )
+
+
+def _unpacked(file: Path) -> int:
+    """How much a file holds; of one that is compressed, as much as it takes to know that it is too much."""
+    pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
+    size = file.stat().st_size
+    try:
+        if file.suffix == ".parquet":
+            metadata = parquet.read_metadata(str(file))
+            return sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+        if file.suffix == ".gz" and size * DEFLATES > MAX_BYTES:
+            with pa.input_stream(str(file)) as stream:
+                size = 0
+                while size <= MAX_BYTES and (chunk := stream.read(1 << 20)):
+                    size += len(chunk)
+    except (OSError, pa.ArrowException):
+        return size  # whoever reads it says what is wrong
+    return size
 
 
 def _files(path: Path) -> list[Path]:
@@ -115,7 +175,7 @@ def _read_parquet(file: Path, kept: Sequence[str], numeric: set[str], rest: bool
         with parquet.ParquetFile(str(file)) as opened:
             table = opened.read()
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file}: required a Parquet file, received: {error}. Write it again.") from error
+        raise _not_parquet(file, error) from error
     columns: dict[str, Any] = {}
     for name in table.column_names:
         column, kind = table.column(name), table.schema.field(name).type
@@ -131,6 +191,10 @@ def _read_parquet(file: Path, kept: Sequence[str], numeric: set[str], rest: bool
                 "column, or leave it out of channels, inputs and hints."
             )
     return pa.table(columns)
+
+
+def _not_parquet(file: Path, error: Exception) -> DataError:
+    return DataError(f"{file}: required a Parquet file, received: {error}. Write it again.")
 
 
 def _alike(files: Sequence[Path], tables: Sequence[Any]) -> list[Any]:

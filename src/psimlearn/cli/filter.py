@@ -1,0 +1,95 @@
+"""`psimlearn filter`: what a filter says at every row, of files or live."""
+
+import sys
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from psimlearn.cli import options
+
+__all__ = ["filtering"]
+
+
+@click.command("filter")
+@options.model
+@click.argument("data", metavar="[DATA]", required=False, default="-")
+@options.output("A .csv or .parquet file [default: CSV on standard output].")
+@click.option("--ahead", default=1, show_default=True, type=click.IntRange(1), help="How many steps to forecast.")
+@options.columns(inputs=False)
+@click.option("--header", metavar="A,B,..", callback=options.names, help="Names of columns, if rows come without.")
+@options.force
+def filtering(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
+    """Run a filter over recordings, or over rows as they come.
+
+    For every row: the log-likelihood of the row given those before it (low is unusual), and for each channel C what
+    was expected there (C.expected, with standard deviation C.std) and what comes next (C.ahead1, C.ahead1.std, ..).
+    Rows keep their order, ids and times.
+
+    With DATA a CSV, Parquet or npz file, or a folder of them, everything is checked before anything is written.
+
+    Without DATA, or with -, rows are read from standard input, as CSV with a header or as JSON lines, and each is
+    answered at once in the same form, so that it works in a pipe, for hours, in constant memory. A cell that is no
+    number is named on standard error and taken as not observed; a line that is no row is named, left out, and answered
+    by empty cells. If the model was learnt with an id column, rows of different recordings may alternate.
+
+    \b
+    Examples:
+      psimlearn filter arm.psim new.csv -o answers.parquet
+      tail -f sensor.csv | psimlearn filter arm.psim > answers.csv
+      psimlearn filter arm.psim - --ahead 5 < huge.csv > answers.csv
+    """
+    from psimlearn.cli.files import check_free
+
+    check_free(output, force)
+    (_stream if data == "-" else _file)(model, data, output, **others)
+
+
+def _file(model: Path, data: str, output: Path | None, **others: Any) -> None:
+    import numpy as np
+
+    from psimlearn.answers import answer_names, answers_to
+    from psimlearn.cli.files import write_table
+    from psimlearn.cli.models import opened, read_for
+
+    if others["header"]:
+        raise click.UsageError("--header is for rows on standard input; files have their own.")
+    saved = opened(model)
+    given = read_for(saved, data, others)
+    _check_ahead(saved.filter, others["ahead"])
+    rows = answers_to(saved.filter, given.data, others["ahead"])
+    placed = np.empty_like(rows)
+    placed[given.order] = rows
+    write_table(output, given.keys, answer_names(saved.channels, others["ahead"]), placed)
+
+
+def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
+    from psimlearn.cli.files import written
+    from psimlearn.cli.models import opened
+    from psimlearn.cli.rows import Wanted
+    from psimlearn.cli.stream import stream
+
+    saved = opened(model)
+    id, time = (
+        others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
+    )
+    wanted = Wanted(saved.channels, saved.columns.inputs, id, time)
+    _check_ahead(saved.filter, others["ahead"])
+    source, out = sys.stdin.fileno(), cast(BufferedIOBase, sys.stdout.buffer)
+    try:
+        if output is None:
+            stream(saved.filter, wanted, others["ahead"], source, out, others["header"])
+        else:
+            with written(output) as file:
+                stream(saved.filter, wanted, others["ahead"], source, file, others["header"])
+    except KeyboardInterrupt:
+        options.say("psimlearn: stopped.")
+
+
+def _check_ahead(filter: Any, steps: int) -> None:
+    if filter.input_scaling is not None and steps > filter.features.window:
+        raise click.UsageError(
+            f"--ahead: required at most {filter.features.window}, the window, for a filter with inputs; received "
+            f"{steps}: 'psimlearn forecast' takes the inputs to come."
+        )

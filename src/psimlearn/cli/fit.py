@@ -1,0 +1,102 @@
+"""`psimlearn fit`: from recordings to a model file."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from psimlearn.cli import options
+
+__all__ = ["fit", "learnt"]
+
+
+def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | str:
+    """Numbers are shares; anything else is a path."""
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+@click.command()
+@options.data
+@options.output("The model file.", "model.psim")
+@options.columns()
+@click.option("--window", default=5, show_default=True, type=click.IntRange(1), help="Steps that a belief describes.")
+@click.option(
+    "--learner",
+    default="ridge",
+    show_default=True,
+    type=click.Choice(["ridge", "rff", "auto"]),
+    help="Linear regression, random Fourier features for what is not linear, or the better of both.",
+)
+@click.option(
+    "--validation",
+    default="0.2",
+    show_default=True,
+    callback=share_or_path,
+    metavar="SHARE|DATA",
+    help="The share of recordings to choose settings by, or a file or folder of such recordings.",
+)
+@click.option("--seed", default=0, show_default=True, help="Decides which recordings are held out.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
+@options.force
+def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any) -> None:
+    """Learn a filter from recordings and save it.
+
+    DATA is a CSV, Parquet or npz file, a folder of such files (one recording each, unless --id tells them apart), or -
+    for standard input. Every row is one moment, every column of numbers a channel; empty cells and NA were not
+    observed. In an npz archive every array (time, channel) is a recording. What is chosen, and how well the filter does
+    on held-out recordings beside simple methods, is shown at the end.
+
+    Ctrl-C ends the search and keeps the best filter so far.
+
+    \b
+    Examples:
+      psimlearn fit walks.csv --id trial --time t -o walks.psim
+      psimlearn fit recordings/ --inputs motor1,motor2 --report arm.html
+      zcat big.csv.gz | psimlearn fit - --learner auto -o big.psim
+    """
+    from psimlearn.cli.columns import Columns
+    from psimlearn.cli.files import check_free, write_text
+    from psimlearn.cli.recordings import recordings
+    from psimlearn.estimator import PSIM
+    from psimlearn.plots import check_installed
+
+    for path in (output, report):
+        check_free(path, force)
+    if report is not None:
+        check_installed()
+    columns = Columns(others["id"], others["time"], others["channels"], others["inputs"] or ())
+    given = recordings(data, columns, guess=not others["no_guess"])
+    held_out = others["validation"]
+    if isinstance(held_out, str):
+        held_out = recordings(held_out, given.columns, guess=False).data
+    model = learnt(
+        PSIM(
+            others["window"],
+            learner=others["learner"],
+            validation=held_out,
+            random_state=others["seed"],
+        ),
+        given.data,
+        given.columns,
+    )
+    model.save(output)
+    click.echo(model.summary() + f"\n\nsaved to {output}")
+    if report is not None:
+        from psimlearn.page import fit_page
+
+        write_text(report, fit_page(model, given.data))
+        click.echo(f"report in {report}")
+
+
+def learnt(model: Any, data: Any, columns: Any) -> Any:
+    """A model fitted to recordings while the person watches; it remembers what the columns were."""
+    from psimlearn.cli.progress import watched
+
+    with watched() as watch:
+        model.set_params(verbose=watch).fit(data)
+    model.set_params(verbose=False)
+    model.report_ = model.report_ | {"columns": columns._asdict()}
+    return model

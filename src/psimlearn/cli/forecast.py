@@ -1,0 +1,98 @@
+"""`psimlearn forecast`: beyond the end of recordings."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from psimlearn.cli import options
+
+__all__ = ["forecast"]
+
+
+@click.command()
+@options.model
+@options.data
+@click.option("--steps", required=True, type=click.IntRange(1), help="How many rows beyond the end of each recording.")
+@click.option(
+    "--coverage",
+    default=0.9,
+    show_default=True,
+    type=click.FloatRange(0.01, 0.999),
+    help="The share of observations that the intervals are to hold.",
+)
+@click.option("--future-inputs", metavar="DATA", help="Known inputs of those rows, for a model that has inputs.")
+@options.output("A .csv or .parquet file [default: CSV on standard output].")
+@options.columns(inputs=False)
+@options.force
+def forecast(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
+    """Predict the rows that come after the end of each recording.
+
+    For each recording and step: the mean of each channel C, its standard deviation C.std, and the bounds C.low and
+    C.high of an interval that holds the given share of observations. Beyond the horizons that were calibrated these
+    are empty.
+
+    \b
+    Examples:
+      psimlearn forecast arm.psim today.csv --steps 20
+      psimlearn forecast arm.psim today.csv --steps 20 --future-inputs plan.csv -o next.parquet
+    """
+    import numpy as np
+
+    from psimlearn.cli.files import check_free, write_table
+    from psimlearn.cli.models import opened, read_for
+    from psimlearn.windows import unseen_at_end
+
+    check_free(output, force)
+    saved, steps = opened(model), others["steps"]
+    given = read_for(saved, data, others)
+    recordings = given.data
+    inputs = _future_inputs(saved, given, others)
+    filter = saved.filter
+    state = filter.run(recordings, None if inputs is None else inputs[:, 0])[1]
+    mean = filter.ahead(state, steps, inputs)
+    unseen = unseen_at_end(recordings.values, recordings.offsets)
+    std = filter.deviation(state, steps, inputs, unseen)
+    reach = std * filter.multiples(steps, others["coverage"], unseen)
+    parts = {"": mean, ".std": std, ".low": mean - reach, ".high": mean + reach}
+    names = [f"{channel}{part}" for channel in saved.channels for part in parts]
+    rows = np.stack(list(parts.values()), axis=-1).reshape(len(recordings) * steps, -1)
+    ids = recordings.ids or range(len(recordings))
+    keys: dict[str, list[Any]] = {next(iter(given.keys), "recording"): [id for id in ids for _ in range(steps)]}
+    if len(recordings) == 1 and not given.columns.id:
+        keys = {}
+    write_table(output, keys | {"step": [*range(1, steps + 1)] * len(recordings)}, names, rows)
+
+
+def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
+    """Inputs of the rows to come, recording by recording, as those of DATA are called."""
+    import numpy as np
+
+    from psimlearn.cli.columns import Columns
+    from psimlearn.cli.recordings import recordings
+    from psimlearn.errors import DataError
+
+    source, steps = others["future_inputs"], others["steps"]
+    if saved.filter.input_scaling is None:
+        if source:
+            raise DataError("--future-inputs: this model was learnt without inputs; leave them out.")
+        return None
+    if source is None:
+        if steps > saved.filter.features.window:
+            raise DataError(
+                f"--future-inputs: required for more than {saved.filter.features.window} steps ahead with a model that "
+                "has inputs, received none. Give a file of the inputs to come."
+            )
+        return None
+    own = recordings(source, Columns(given.columns.id, None, saved.columns.inputs, ()), guess=False).data
+    if len(own) == len(given.data) == 1:
+        found = {given.data.ids[0]: own[0].values}
+    else:
+        found = {id: own[i].values for i, id in enumerate(own.ids or ())}
+    short = [id for id in given.data.ids if len(found.get(id, ())) < steps]
+    if short:
+        raise DataError(f"{source}: required {steps} rows for each recording, received fewer for {short[:5]}.")
+    inputs = np.stack([found[id][:steps] for id in given.data.ids])
+    if not np.isfinite(inputs).all():
+        raise DataError(f"{source}: required a number in every cell, received empty ones. Fill them in.")
+    return inputs

@@ -1,0 +1,47 @@
+"""`psimlearn info`: what is in a model file."""
+
+import json
+from pathlib import Path
+
+import click
+
+from psimlearn.cli import options
+
+__all__ = ["info"]
+
+
+@click.command()
+@options.model
+@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
+def info(model: Path, as_json: bool) -> None:
+    """Say what is in a model file: what it takes, what was chosen, how well it did when it was learnt.
+
+    \b
+    Examples:
+      psimlearn info arm.psim
+      psimlearn info arm.psim --json | jq .errors
+    """
+    from psimlearn.cli.models import opened
+    from psimlearn.report import summarised
+
+    saved = opened(model)
+    filter, columns = saved.filter, saved.columns
+    if as_json:
+        facts = {
+            "channels": list(saved.channels),
+            "inputs": list(columns.inputs),
+            "id": columns.id,
+            "time": columns.time,
+            "window": filter.features.window,
+            "calibrated_steps": 0 if filter.calibration is None else filter.calibration.furthest,
+        }
+        click.echo(json.dumps({**saved.report, **facts}, indent=2))
+        return
+    click.echo(f"file       {model}, {model.stat().st_size / 1024:.0f} KiB")
+    click.echo(f"channels   {', '.join(saved.channels)}")
+    for what, value in (("inputs", ", ".join(columns.inputs)), ("id", columns.id), ("time", columns.time)):
+        if value:
+            click.echo(f"{what:11}{value}")
+    reach = "not calibrated" if filter.calibration is None else f"calibrated {filter.calibration.furthest} steps ahead"
+    click.echo(f"beliefs    of the next {filter.features.window} steps; {reach}")
+    click.echo(summarised(saved.report) if saved.report else "report     none: a filter without an estimator")

@@ -1,0 +1,93 @@
+"""The command `psimlearn`: its commands together, and what becomes of errors."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from psimlearn import __version__
+from psimlearn.cli.completion import completion
+from psimlearn.cli.demo import demo
+from psimlearn.cli.filter import filtering
+from psimlearn.cli.fit import fit
+from psimlearn.cli.forecast import forecast
+from psimlearn.cli.info import info
+from psimlearn.cli.judge import compare, evaluate
+from psimlearn.errors import PsimlearnError
+
+__all__ = ["cli"]
+
+INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C ended, by convention."""
+
+
+class Errors(click.Group):
+    """Commands whose errors are one line on standard error and exit code 2; with --debug, a traceback before it."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **others: Any) -> Any:
+        """Run a command and leave."""
+        given = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in given
+        others |= {"standalone_mode": False, "args": [word for word in given if word != "--debug"]}
+        sys.exit(_left(lambda: super(Errors, self).main(*rest, **others), debug))
+
+
+def _left(run: Callable[[], Any], debug: bool) -> int:
+    """The exit code."""
+    try:
+        code = run()
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("psimlearn: stopped; nothing was written.", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our answers has had enough; what is left in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        click.echo(f"psimlearn: {_in_one_line(error)}", err=True)
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def _in_one_line(error: Exception) -> str:
+    words = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    if not isinstance(error, PsimlearnError | click.ClickException):
+        kind = type(error).__name__
+        advice = {"MemoryError": "not enough memory. Use fewer or shorter recordings, or a smaller --window."}.get(
+            kind
+        ) or f"{words or 'no message'} ({kind}). Run it again with --debug to see where, and report it."
+        words = advice
+    return " ".join(words.split())
+
+
+@click.group(cls=Errors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="psimlearn")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback if something goes wrong.")
+def cli() -> None:
+    """Learn a filter from recordings, and use it.
+
+    A filter takes in one observation after the other, noisy and with gaps, and predicts the next ones with honest
+    uncertainty. psimlearn learns it from recordings in CSV, Parquet or npz files: one row per time, one column per
+    channel, empty cells where nothing was observed.
+
+    \b
+    Begin here:
+      psimlearn demo                              see it at work on simulated recordings
+      psimlearn fit walks.csv -o walks.psim       learn from your own
+      psimlearn filter walks.psim new.csv         what it expected at every row, and how surprised it was
+      tail -f sensor.csv | psimlearn filter walks.psim -    live, one answer per row
+
+    Errors end with exit code 2 and one line that says what to do. Files are replaced at once or not at all, and never
+    without --force.
+    """
+
+
+for _command in (demo, fit, info, filtering, forecast, evaluate, compare, completion):
+    cli.add_command(_command)

@@ -1,0 +1,143 @@
+"""Rows that come one after the other, as CSV or as JSON lines: what each means, or what is wrong with it."""
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from math import isinf, isnan, nan
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from psimlearn.cells import header_of, number
+from psimlearn.errors import DataError
+
+__all__ = ["Row", "Wanted", "csv_rows", "json_rows"]
+
+Complain = Callable[[str], None]
+
+
+class Wanted(NamedTuple):
+    """The columns that a filter needs, and those that say whose row it is and when it was."""
+
+    channels: tuple[str, ...]
+    inputs: tuple[str, ...]
+    id: str | None
+    time: str | None
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of numbers, in their order."""
+        return self.channels + self.inputs
+
+
+class Row(NamedTuple):
+    """One row of one stream."""
+
+    numbers: list[float]
+    id: str
+    time: Any
+    """As it was written."""
+    moment: Any
+    """The time as a number or an instant, None without one."""
+
+
+Read = Callable[[str, Complain], Row]
+"""Takes a line apart. Cells that are no numbers are complained of and not observed; what is no row is a DataError."""
+
+
+def csv_rows(header: str, wanted: Wanted, given: Sequence[str] | None = None) -> tuple[Read, dict[str, str]]:
+    """A reader of lines under a header, and the id and time columns that the header has.
+
+    Args:
+        header: the first line.
+        wanted: what is needed.
+        given: the names of the columns, if the lines have no header.
+    """
+    names, delimiter, _ = header_of(",".join(given) if given else header.strip(), "standard input")
+    if given:
+        delimiter = max(",;\t", key=header.count)
+    if absent := [name for name in wanted.numbers if name not in names]:
+        raise DataError(
+            f"standard input: required columns {absent} as the model was learnt with, received {names}. Correct the "
+            "header, or name the columns with --header."
+        )
+    wanted = wanted._replace(
+        id=wanted.id if wanted.id in names else None, time=wanted.time if wanted.time in names else None
+    )
+    places = [names.index(name) for name in wanted.numbers]
+    pick = itemgetter(*places) if len(places) > 1 else lambda cells: (cells[places[0]],)
+    id, time = (None if name is None else names.index(name) for name in (wanted.id, wanted.time))
+
+    def read(line: str, complain: Complain) -> Row:
+        cells = next(csv.reader([line], delimiter=delimiter)) if '"' in line else line.split(delimiter)
+        if len(cells) != len(names):
+            raise DataError(f"required {len(names)} cells as in the header, received {len(cells)}: {line[:200]!r}.")
+        own = pick(cells)
+        try:
+            numbers = list(map(float, own))
+            total = sum(numbers)
+            if total - total != 0 or "_" in line:  # NaN, infinity, or 1_000, which Python reads
+                raise ValueError
+        except ValueError:
+            numbers = [_number(cell, name, complain) for cell, name in zip(own, wanted.numbers, strict=True)]
+        when = None if time is None else cells[time].strip()
+        return Row(numbers, "" if id is None else cells[id], when, None if when is None else _moment(when))
+
+    return read, {what: name for what in ("id", "time") if (name := getattr(wanted, what))}
+
+
+def json_rows(wanted: Wanted) -> Read:
+    """A reader of lines that are JSON objects; what is absent or null was not observed."""
+
+    def read(line: str, complain: Complain) -> Row:
+        try:
+            cells = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"required a JSON object, received {line[:200]!r} ({error}).") from error
+        if not isinstance(cells, dict):
+            raise DataError(f"required a JSON object, received {line[:200]!r}.")
+        numbers = [_json_number(cells.get(name), name, complain) for name in wanted.numbers]
+        when = cells.get(wanted.time) if wanted.time else None
+        moment = when if when is None or isinstance(when, int | float) else _moment(str(when))
+        return Row(numbers, str(cells.get(wanted.id, "")) if wanted.id else "", when, moment)
+
+    return read
+
+
+def _number(cell: str, name: str, complain: Complain) -> float:
+    try:
+        value = number(cell)
+    except DataError as error:
+        complain(f"column {name!r}: {error} Taken as not observed.")
+        return nan
+    return _not_infinite(value, name, complain)
+
+
+def _json_number(value: Any, name: str, complain: Complain) -> float:
+    if value is None:
+        return nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        complain(f"column {name!r}: required a number or null, received {value!r}. Taken as not observed.")
+        return nan
+    return _not_infinite(float(value), name, complain)
+
+
+def _not_infinite(value: float, name: str, complain: Complain) -> float:
+    if not isinf(value):
+        return value
+    complain(f"column {name!r}: required a finite number, received {value}. Taken as not observed.")
+    return nan
+
+
+def _moment(text: str) -> Any:
+    """A time as a number, or as an instant."""
+    try:
+        value = float(text)
+    except ValueError:
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError as error:
+            raise DataError(f"required a time as a number or in ISO 8601, received {text!r}.") from error
+    if isnan(value):
+        raise DataError(f"required a time, received {text!r}.")
+    return value

@@ -1,0 +1,103 @@
+"""Tables for a terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from rich.console import Console
+from rich.table import Table
+
+from psimlearn.evaluate import Comparison
+from psimlearn.filter import Filter
+from psimlearn.page.measures import coverage
+from psimlearn.trajectories import Trajectories
+
+__all__ = ["comparison_table", "coverage_table", "error_table", "optimum_table"]
+
+OURS = "PSIM"
+WIDE = 160
+"""Characters."""
+MOST_STEPS = 6
+"""Columns of a table, for more steps ahead than which some are left out."""
+
+
+def error_table(errors: Mapping[str, Float[np.ndarray, " horizon"]], title: str) -> None:
+    """One line per method, one column per step ahead; ours is bold."""
+    steps = _shown(len(next(iter(errors.values()))))
+    table = _table(title, "steps ahead", *map(str, steps))
+    for name, own in errors.items():
+        table.add_row(name, *(_number(own[h - 1]) for h in steps), style="bold" if name == OURS else "")
+    _print(table)
+
+
+def coverage_table(filter: Filter, data: Trajectories, horizons: Sequence[int], levels: Sequence[float]) -> None:
+    """How much of what came lies within the intervals."""
+    table = _table("share of observations within the intervals", "intervals of", *(f"{level:.0%}" for level in levels))
+    for horizon in dict.fromkeys(horizons):
+        shares = coverage(filter, data, horizon, levels)
+        table.add_row(
+            f"{horizon} step{'s' * (horizon > 1)} ahead", *("-" if np.isnan(s) else f"{s:.1%}" for s in shares)
+        )
+    _print(table)
+
+
+def comparison_table(comparison: Comparison) -> None:
+    """Mean and standard deviation over folds; on how many of them PSIM does better."""
+    n_folds, horizon = comparison.errors.shape[1:]
+    steps = list(dict.fromkeys((1, (horizon + 1) // 2, horizon)))
+    against = OURS in comparison.methods
+    wins = [f"{OURS} better, 1 step"] if against else []
+    titles = [f"{h} step{'s' * (h > 1)}" for h in steps]
+    table = _table("squared error in standard deviations, channels summed, mean +- std over folds", "", *titles, *wins)
+    for name, own in zip(comparison.methods, comparison.errors, strict=True):
+        cells = [f"{_number(own[:, h - 1].mean())} +- {_number(_std(own[:, h - 1]))}" for h in steps]
+        if against:
+            ours = comparison.errors[comparison.methods.index(OURS), :, 0]
+            cells.append("" if name == OURS else f"{int((ours < own[:, 0]).sum())} of {n_folds} folds")
+        table.add_row(name, *cells, style="bold" if name == OURS else "")
+    _print(table)
+
+
+def optimum_table(errors: Mapping[str, Float[np.ndarray, " horizon"]], optimum: str, title: str) -> None:
+    """Errors, and how far above the least possible they are one step ahead."""
+    horizon = len(errors[optimum])
+    table = _table(title, "", *(f"{h} step{'s' * (h > 1)}" for h in range(1, horizon + 1)), "above optimal")
+    for name, own in errors.items():
+        above = f"{own[0] / errors[optimum][0] - 1:.1%}"
+        table.add_row(name, *(f"{e:.3f}" for e in own), above, style="bold" if name == OURS else "")
+    _print(table)
+
+
+def _std(values: np.ndarray) -> float:
+    return float(values.std(ddof=1)) if np.isfinite(values).all() else np.nan
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if np.isfinite(value) else "-"
+
+
+def _shown(horizon: int) -> list[int]:
+    """The first and the last step ahead, and some between."""
+    return sorted({round(h) for h in np.linspace(1, horizon, min(horizon, MOST_STEPS))})
+
+
+def _table(title: str, first: str, *columns: str) -> Any:
+    table = Table(box=None, pad_edge=False)
+    _console().print(title)
+    table.add_column(first)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _print(table: Any) -> None:
+    console = _console()
+    console.print(table)
+    console.print()
+
+
+def _console() -> Any:
+    """As wide as the terminal; as wide as it takes where there is none."""
+    console = Console(highlight=False, markup=False)
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=WIDE)

@@ -1,0 +1,57 @@
+"""Numbers as text, many rows at a time."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+__all__ = ["csv_cell", "csv_numbers", "json_lines"]
+
+CELL = "%.12g"
+"""Twelve digits say all that a prediction is worth."""
+EXACT = 2**53
+"""Whole numbers up to here are themselves as floats."""
+
+
+def csv_cell(value: Any) -> str:
+    """A key or a name as a cell of a CSV file."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
+        return str(int(value))
+    text = value.isoformat() if isinstance(value, datetime) else str(value)
+    if any(mark in text for mark in ',"\n\r'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def csv_numbers(rows: Float[np.ndarray, "rows columns"]) -> list[str]:
+    """Each row with commas between its numbers; NaN is an empty cell."""
+    texts = _filled(rows, [""] * rows.shape[1], ",")
+    return [text.replace("nan", "") for text in texts] if np.isnan(rows).any() else texts
+
+
+def json_lines(keys: Sequence[Mapping[str, Any]], names: Sequence[str], rows: Float[np.ndarray, "rows _"]) -> list[str]:
+    """Each row as a JSON object that begins with its keys; null stands for what is not finite."""
+    labels = [f"{json.dumps(name)}: " for name in names]
+    if not np.isfinite(rows).all():
+        values = ([v if isfinite(v) else None for v in row] for row in rows.tolist())
+        texts = [json.dumps(dict(zip(names, row, strict=True)))[1:] for row in values]
+    else:
+        texts = [text + "}" for text in _filled(rows, labels, ", ")]
+    return [(json.dumps(key)[:-1] + ", " if key else "{") + text for key, text in zip(keys, texts, strict=True)]
+
+
+def _filled(rows: Float[np.ndarray, "rows columns"], labels: Sequence[str], between: str) -> list[str]:
+    """A template filled in for each row; columns that stay the same are filled in once."""
+    if not len(rows):
+        return []
+    same = (rows == rows[0]).all(axis=0)
+    cells = [CELL % value if stays else CELL for value, stays in zip(rows[0].tolist(), same.tolist(), strict=True)]
+    quoted = (label.replace("%", "%%") for label in labels)
+    template = between.join(label + cell for label, cell in zip(quoted, cells, strict=True))
+    return [template % tuple(row) for row in rows[:, ~same].tolist()]
