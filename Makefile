@@ -28,10 +28,10 @@ bench: $(READY)  ## speed and memory of training, and of filtering against other
 	$(BIN)/python benchmarks/stream.py
 
 reproduce: $(READY)  ## the paper's experiments: run what has no result yet, then write docs/reproduction.md
-	$(BIN)/python -m psimlearn.reproduce
+	$(BIN)/psimlearn reproduce
 
 reproduce-quick: $(READY)  ## a look at each of them within two minutes; without recordings, those that need none
-	$(BIN)/python -m psimlearn.reproduce --quick --fresh
+	$(BIN)/psimlearn reproduce --quick --fresh
 
 walk: $(READY)  ## what a new user does first, in an environment of its own that has only the core and data,plot
 	sh tests/walk.sh $(BIN)/python

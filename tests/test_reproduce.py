@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from psimlearn.baselines import Autoregression, LastObservation
+from psimlearn.cli.main import cli
 from psimlearn.datasets import long_memory_system
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.reproduce.__main__ import main
+from psimlearn.reproduce.command import reproduced
 from psimlearn.reproduce.experiment import Experiment, Job, experiment, names
 from psimlearn.reproduce.methods import METHODS, given, learnt
 from psimlearn.reproduce.page import write_page
@@ -328,15 +330,39 @@ def test_there_is_nothing_to_show_without_results(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_runs_and_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["theorems", "--quick", "--results", str(tmp_path), "--workers", "1"])
-    assert str(tmp_path / "reproduction.md") in capsys.readouterr().out
+def test_the_command_runs_and_writes_the_page(tmp_path: Path) -> None:
+    outcome = CliRunner().invoke(
+        cli, ["reproduce", "theorems", "--quick", "--results", str(tmp_path), "--workers", "1"]
+    )
+    assert outcome.exit_code == 0
+    assert str(tmp_path / "reproduction.md") in outcome.stdout
     page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
     assert page.count("| 1/1 |") == 20  # both inequalities, for two sizes and five numbers of rounds
     forward = next(line for line in page.splitlines() if line.startswith("| Forward Training |"))
     assert all(2 < float(cell) < 20 for cell in forward.split("|")[2:-1])
 
 
+def test_the_page_alone_runs_nothing(tmp_path: Path) -> None:
+    outcome = CliRunner().invoke(cli, ["reproduce", "--page-only", "--results", str(tmp_path), "--docs", str(tmp_path)])
+    assert outcome.exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["reproduction.md"]
+
+
 def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="psimlearn: required an experiment of"):
-        main(["table9", "--results", str(tmp_path)])
+    outcome = CliRunner().invoke(cli, ["reproduce", "table9", "--results", str(tmp_path)])
+    assert outcome.exit_code == 2
+    assert outcome.stderr.startswith("psimlearn: required an experiment of")
+
+
+def test_an_interruption_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(job: Job) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("psimlearn.reproduce.run.performed", interrupted)
+    outcome = CliRunner().invoke(
+        cli, ["reproduce", "theorems", "--quick", "--results", str(tmp_path), "--workers", "1"]
+    )
+    assert outcome.exit_code == 130
+    assert "the same command goes on" in outcome.stderr
+    with pytest.raises(KeyboardInterrupt):
+        reproduced(["theorems"], quick=True, results=tmp_path)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.extras import imported
 from psimlearn.errors import SettingsError
+from psimlearn.extras import imported
 from psimlearn.filter import Filter
 from psimlearn.train.score import Round
 from psimlearn.trajectories import Trajectories, Trajectory

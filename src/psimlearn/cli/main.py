@@ -16,6 +16,7 @@ from psimlearn.cli.fit import fit
 from psimlearn.cli.forecast import forecast
 from psimlearn.cli.info import info
 from psimlearn.cli.judge import compare, evaluate
+from psimlearn.cli.reproduce import reproduce
 from psimlearn.errors import PsimlearnError
 
 __all__ = ["cli"]
@@ -89,5 +90,5 @@ def cli() -> None:
     """
 
 
-for _command in (demo, fit, info, filtering, forecast, evaluate, compare, completion):
+for _command in (demo, fit, info, filtering, forecast, evaluate, compare, reproduce, completion):
     cli.add_command(_command)

@@ -1,1 +1,1 @@
-"""The paper's experiments, from a TOML file each to results, tables and figures: `python -m psimlearn.reproduce`."""
+"""The paper's experiments, from a TOML file each to results, tables and figures: `psimlearn reproduce`."""

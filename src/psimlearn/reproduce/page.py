@@ -20,7 +20,7 @@ HEAD = """# The paper, reproduced
 Every table and figure on this page comes from `results/*.json`, which `make reproduce` writes: one TOML file in
 `src/psimlearn/reproduce/experiments` for each published result holds every choice of data, preparation, method, grid,
 fold and seed. Results are kept job by job, so that an interrupted run goes on where it stopped; `make reproduce` with
-nothing left to do only writes this page. `python -m psimlearn.reproduce table1 --quick` is a look within two minutes.
+nothing left to do only writes this page. `psimlearn reproduce table1 --quick` is a look within two minutes.
 
 The paper is W. Sun, A. Venkatraman, B. Boots and J. A. Bagnell, *Learning to Filter with Predictive State Inference
 Machines*, ICML 2016. Its recordings of the drill assembly and its two videos are not public, and which walks it used

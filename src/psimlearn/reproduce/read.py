@@ -69,5 +69,5 @@ def results(folder: Path, name: str, *, quick: bool = False) -> Results | None:
     except (ValueError, KeyError) as error:
         raise DataError(
             f"{path}: required results as this program writes them, received: {error}. Remove the file and run "
-            f"`python -m psimlearn.reproduce {name}`, one of {names()}."
+            f"`psimlearn reproduce {name}`, one of {names()}."
         ) from error
