@@ -7,16 +7,16 @@ mixture of what each symbol would give: what was not observed is averaged over, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from psimlearn.onehot import OneHot, onto_simplices, softmax
-from psimlearn.regressors import Linear, Regressor, block_by_block
+from psimlearn.regressors import Linear, Mapped, block_by_block
 
-__all__ = ["Conditional", "Link", "Mapped", "Projected", "least_shares"]
+__all__ = ["Conditional", "Link", "Projected", "least_shares"]
 
 Link = Literal["simplex", "softmax"]
 """From the outputs of a linear map to a distribution: clip and scale, or exponentiate and scale."""
@@ -74,31 +74,6 @@ class Projected:
     def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> "Mapped":
         """A distribution cannot be mapped before it is made."""
         return Mapped(self, linear, shift)
-
-    def recursion(
-        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
-    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
-        """Block by block."""
-        return block_by_block(self, z, offset)
-
-
-@dataclass(frozen=True, eq=False)
-class Mapped:
-    """A regressor that is not linear in its last step, followed by an affine map of its output."""
-
-    regressor: Regressor
-    linear: Callable[[np.ndarray], np.ndarray]
-    shift: Float[np.ndarray, " r"]
-
-    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
-        """One row of outputs for each row of z."""
-        y: np.ndarray = self.linear(self.regressor(z)) + self.shift
-        return y
-
-    def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> "Mapped":
-        """One map after the other."""
-        first = self.linear
-        return replace(self, linear=lambda y: linear(first(y)), shift=linear(self.shift[None])[0] + shift)
 
     def recursion(
         self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None

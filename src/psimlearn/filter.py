@@ -31,7 +31,10 @@ from psimlearn.windows import RowIndex, Schedule, beliefs_before, coming_places,
 __all__ = ["Filter", "Rollout", "Standing", "State", "Table"]
 
 
-UNCALIBRATED = "uncertainty needs a calibrated filter, as PSIM.fit makes it; received one without calibration."
+UNCALIBRATED = (
+    "uncertainty needs a calibrated filter of numbers, as PSIM.fit makes it; received one without calibration. The "
+    "uncertainty about symbols is their probability: predict_proba."
+)
 
 
 class State(NamedTuple):

@@ -15,11 +15,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 
 from psimlearn.blackbox import SklearnLearner, Stacked
-from psimlearn.conditioning import Conditional, Mapped, Projected, least_shares
+from psimlearn.conditioning import Conditional, Projected, least_shares
 from psimlearn.errors import SettingsError
 from psimlearn.learners import GramSums, Ridge
 from psimlearn.onehot import OneHot, onto_simplices
-from psimlearn.regressors import Linear, block_by_block
+from psimlearn.regressors import Linear, Mapped, block_by_block
 
 __all__ = ["Classified", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
 
