@@ -88,7 +88,8 @@ class Alphabet:
         """Symbols from their places: an array of integers or of strings, of objects only where there are both."""
         kinds = {type(symbol) for symbol in self.symbols}
         symbols: np.ndarray = np.array(self.symbols, dtype=object if len(kinds) > 1 else None)
-        return symbols[codes]
+        decoded: np.ndarray = symbols[codes]
+        return decoded
 
 
 def sequences_of(recordings: Any) -> tuple[list[Any], bool]:
@@ -118,8 +119,6 @@ def _symbols(sequence: Any, where: str) -> list[Symbol | None]:
     """A sequence as plain integers and strings; None where nothing was observed."""
     if hasattr(sequence, "to_numpy"):  # a column of a data frame
         sequence = sequence.to_numpy()
-    if isinstance(sequence, np.ma.MaskedArray):
-        sequence = sequence.astype(object).filled(None)
     if isinstance(sequence, np.ndarray):
         if sequence.ndim == 2 and sequence.shape[1] == 1:
             sequence = sequence[:, 0]
@@ -128,7 +127,7 @@ def _symbols(sequence: Any, where: str) -> list[Symbol | None]:
                 f"{where}: required one symbol after the other, (T,) or (T, 1), received an array of shape "
                 f"{sequence.shape}. If its rows are recordings, give list(array)."
             )
-        sequence = sequence.tolist()
+        sequence = sequence.tolist()  # what is masked becomes None
     if not isinstance(sequence, Sequence) or isinstance(sequence, bytes):
         raise DataError(f"{where}: required a sequence of symbols, received {type(sequence).__name__}.")
     return [_symbol(entry, f"{where}, row {row}") for row, entry in enumerate(sequence)]

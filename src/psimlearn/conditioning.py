@@ -98,4 +98,5 @@ def _mixed(
     own = softmax(y, n) if link == "softmax" else onto_simplices(y, n)
     floor = np.repeat(least.reshape(n, -1).sum(axis=1), len(least) // n)
     alone = np.divide(least, floor, out=np.full_like(least, n / len(least)), where=floor > 0)
-    return np.where(np.isnan(own), alone, (1 - floor) * own + least)
+    mixed: np.ndarray = np.where(np.isnan(own), alone, (1 - floor) * own + least)
+    return mixed

@@ -98,7 +98,11 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Tell) -> Fit
         "splits": choice.how,
         "choices": choice.trial.row() | {"features": type(settings.features).__name__, "trainer": settings.trainer},
         "criterion": settings.criterion,
-        "units": NATS if symbolic else "standard deviations" if choice.candidate.recipe.standardise else "units of the recordings",
+        "units": NATS
+        if symbolic
+        else "standard deviations"
+        if choice.candidate.recipe.standardise
+        else "units of the recordings",
         "errors": (_nats if symbolic else _errors)(choice, settings.features.window),
         "tried": len(choice.trials),
         "diverged": sum(not np.isfinite(t.error) for t in choice.trials),

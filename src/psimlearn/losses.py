@@ -1,4 +1,4 @@
-"""Losses: what a belief is charged for what came, each a Bregman divergence, which the conditional expectation minimises.
+"""Losses: what a belief is charged for what came. Each is a Bregman divergence: the conditional mean minimises it.
 
 A trainer asks a loss for its closed-loop errors by horizon and how much each counts, and knows nothing else about it.
 """
@@ -39,7 +39,7 @@ class Squared:
 
     def divergence(self, m: Float[np.ndarray, "b d"], phi: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
         """The squared distance."""
-        return np.sum((m - phi) ** 2, axis=1)
+        return np.asarray(np.sum((m - phi) ** 2, axis=1))
 
     def errors(
         self, features: Features, m: Float[np.ndarray, "b d"], truth: Float[np.ndarray, "b horizon n"]
@@ -52,12 +52,12 @@ class Squared:
     ) -> Float[np.ndarray, " horizon"]:
         """One over the last observation's error, averaged over horizons."""
         last = mean_square(truth - stays[:, None])
-        return 1 / (truth.shape[1] * np.where(last > 0, last, 1.0))
+        return np.asarray(1 / (truth.shape[1] * np.where(last > 0, last, 1.0)))
 
 
 @dataclass(frozen=True)
 class LogLoss:
-    """-log m of what came, for beliefs about symbols: the Kullback-Leibler divergence of m from a certainty, in nats."""
+    """-log m of what came, for beliefs about symbols, in nats: the Kullback-Leibler divergence of m from certainty."""
 
     def divergence(self, m: Float[np.ndarray, "b d"], phi: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
         """sum phi log(phi / m), which for one-hot phi is -log of one probability."""
@@ -99,7 +99,7 @@ class GaussianNLL:
     def divergence(self, m: Float[np.ndarray, "b d"], phi: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
         """For [f; f^2]."""
         mean, second = np.split(m, 2, axis=1)
-        return np.sum(_nats(phi[:, : mean.shape[1]], mean, second - mean**2), axis=1)
+        return np.asarray(np.sum(_nats(phi[:, : mean.shape[1]], mean, second - mean**2), axis=1))
 
     def errors(
         self, features: Features, m: Float[np.ndarray, "b d"], truth: Float[np.ndarray, "b horizon n"]

@@ -36,11 +36,11 @@ class OneHotProduct:
 
     def width(self, n_symbols: int) -> int:
         """d, for an alphabet of this size."""
-        return int(n_symbols) ** self.window
+        return int(n_symbols**self.window)
 
     def n_symbols(self, d: int) -> int:
         """V, the size of the alphabet of a belief with d coordinates."""
-        return round(d ** (1 / self.window))
+        return int(round(d ** (1 / self.window)))  # noqa: RUF046, the power of an int may be anything to mypy
 
     def check(self, n_symbols: int) -> None:
         """Refuse beliefs beyond all measure."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from psimlearn.errors import DivergedError
 from psimlearn.features import Features, Stack
-from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.learners import Learner, Ridge
 from psimlearn.losses import Loss, Squared
 from psimlearn.train.dagger import aggregate
 from psimlearn.train.forward import step_by_step
@@ -140,7 +140,7 @@ class Course:
     """Of the whole data, all splits together."""
     standard: Recipe
     """What all candidates have in common."""
-    loss: Loss = Squared()
+    loss: Loss = field(default_factory=Squared)
     _ground: Ground | None = field(default=None, init=False)
     _kept: dict[Any, tuple[Beginning, HeldOut]] = field(default_factory=dict, init=False)
 

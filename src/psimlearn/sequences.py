@@ -46,7 +46,11 @@ def received_symbols(recordings: Any, alphabet: Alphabet | None = None) -> Recei
     """
     if isinstance(recordings, Trajectory | Trajectories) or _is_list_of_trajectories(recordings):
         single = isinstance(recordings, Trajectory)
-        data = recordings if isinstance(recordings, Trajectories) else Trajectories.of([recordings] if single else recordings)
+        data = (
+            recordings
+            if isinstance(recordings, Trajectories)
+            else Trajectories.of([recordings] if single else recordings)
+        )
         if data.alphabet is None or (alphabet is not None and data.alphabet.symbols != alphabet.symbols):
             wanted = "an alphabet" if alphabet is None else f"the alphabet {list(alphabet.symbols)!r:.200}"
             own = None if data.alphabet is None else list(data.alphabet.symbols)

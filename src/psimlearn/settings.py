@@ -74,7 +74,7 @@ class Settings:
     criterion: Criterion
     validation: float | Trajectories
     refit: bool
-    loss: Loss = Squared()
+    loss: Loss
     """What the criterion is measured in."""
 
 
@@ -109,6 +109,7 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         criterion=_one_of(given["criterion"], get_args(Criterion), "criterion"),
         validation=_validation(given["validation"], data),
         refit=_switch(given["refit"], "refit"),
+        loss=Squared(),
     )
     if isinstance(settings.features, OneHot) or data.alphabet is not None:
         return _for_symbols(settings, given, data)

@@ -30,7 +30,7 @@ CERTAIN = 1 - 1e-9
 
 @dataclass(frozen=True)
 class SymbolRidge:
-    """Ridge regression: the "joint" update regresses e_x (x) phi(f) on m and conditions, the "linear" one phi on [m; x].
+    """Ridge regression of e_x (x) phi(f) on m, followed by conditioning on x; or of phi(f) on [m; x].
 
     Args:
         features: what a belief about symbols is.
@@ -74,9 +74,7 @@ class SymbolRidge:
             sums[symbol] = targets.sum(axis=0)
         one = np.ones(len(known))
         square = float(np.vdot(y, y))  # a one-hot factor does not change it
-        return GramSums(
-            float(len(known)), one @ known, sums.ravel(), known.T @ known, zy.reshape(len(zy), -1), square
-        )
+        return GramSums(float(len(known)), one @ known, sums.ravel(), known.T @ known, zy.reshape(len(zy), -1), square)
 
     def merge(self, a: GramSums, b: GramSums) -> GramSums:
         """Sum by sum."""
@@ -224,7 +222,8 @@ class Classified:
         for part, estimator in zip(_parts(own.shape[1], self.features), self.estimators, strict=True):
             own[:, part.start + estimator.classes_] = estimator.predict_proba(z)
         floor = self.least.sum() / self.features.n_simplices
-        return (1 - floor) * onto_simplices(own, self.features.n_simplices) + self.least
+        given: np.ndarray = (1 - floor) * onto_simplices(own, self.features.n_simplices) + self.least
+        return given
 
     def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> Mapped:
         """A distribution cannot be mapped before it is made."""

@@ -47,7 +47,8 @@ class HiddenMarkov:
     @property
     def operators(self) -> Float[np.ndarray, "v s s"]:
         """For each symbol v, P(j next, v now | i now)."""
-        return self.transition * self.emission[:, None, :]
+        operators: np.ndarray = self.transition * self.emission[:, None, :]
+        return operators
 
     def forward(self) -> OperatorModel:
         """The exact filter as a forecaster, for ragged and gappy recordings."""

@@ -193,14 +193,16 @@ def _distributions(
 def _initial(
     features: Features, first: Float[np.ndarray, "m d"], seen: Float[np.ndarray, "rows d"]
 ) -> Float[np.ndarray, " d"]:
-    """m_1: the mean of phi(f_1). That of symbols counts all later windows as one more first, and even odds as another:
-    of few recordings the first symbols say little, and nothing that can happen is impossible.
+    """m_1, the mean of phi(f_1); for symbols as if one recording more began like all windows on average.
+
+    First symbols of few recordings say little. A trace of even odds keeps anything from being impossible.
     """
     mean: np.ndarray = first.mean(axis=0)
     if not isinstance(features, OneHot):
         return mean
     even = np.full(len(mean), features.n_simplices / len(mean))
-    return (len(first) * mean + seen.mean(axis=0) + even / len(seen)) / (len(first) + 1 + 1 / len(seen))
+    smooth: np.ndarray = (len(first) * mean + seen.mean(axis=0) + even / len(seen)) / (len(first) + 1 + 1 / len(seen))
+    return smooth
 
 
 class _Spread(NamedTuple):
