@@ -38,12 +38,11 @@ class Alphabet:
 
     def __post_init__(self) -> None:
         """Refuse what could not be told apart."""
-        own = tuple(_symbol(entry, f"alphabet, symbol {i}") for i, entry in enumerate(self.symbols))
-        if None in own or len(set(own)) != len(own) or not own:
-            raise SettingsError(f"alphabet: required distinct symbols, at least one, received {list(own)!r:.200}.")
-        object.__setattr__(self, "symbols", own)
+        own = list(self.symbols)
+        if not own or len(set(own)) != len(own):
+            raise SettingsError(f"alphabet: required distinct symbols, at least one, received {own!r:.200}.")
         if self.other is not None and self.other not in own:
-            raise SettingsError(f"other: required one of the symbols {list(own)!r:.200}, received {self.other!r}.")
+            raise SettingsError(f"other: required one of the symbols {own!r:.200}, received {self.other!r}.")
 
     @classmethod
     def of(cls, sequences: Iterable[Any], other: Symbol | None = None) -> "Alphabet":
@@ -54,6 +53,12 @@ class Alphabet:
         if not seen:
             raise DataError("required at least one observed symbol, received none. Check that recordings were loaded.")
         return cls(tuple(sorted((s for s in seen if s is not None), key=lambda s: (isinstance(s, str), s))), other)
+
+    @classmethod
+    def listed(cls, symbols: Iterable[Any], other: Symbol | None = None) -> "Alphabet":
+        """Just these, in this order."""
+        own = _symbols(list(symbols), "alphabet")
+        return cls(tuple(symbol for symbol in own if symbol is not None), other)
 
     def __len__(self) -> int:
         """The number of symbols, V."""
@@ -82,14 +87,13 @@ class Alphabet:
 
     def likeliest(self, probabilities: Float[np.ndarray, "*b v"]) -> np.ndarray:
         """The symbol with the largest probability of each row, the first of equals."""
-        return self.decoded(np.argmax(probabilities, axis=-1))
+        return self.decoded(np.asarray(np.argmax(probabilities, axis=-1)))
 
     def decoded(self, codes: Int[np.ndarray, "*b"]) -> np.ndarray:
         """Symbols from their places: an array of integers or of strings, of objects only where there are both."""
         kinds = {type(symbol) for symbol in self.symbols}
         symbols: np.ndarray = np.array(self.symbols, dtype=object if len(kinds) > 1 else None)
-        decoded: np.ndarray = symbols[codes]
-        return decoded
+        return np.asarray(symbols[codes])
 
 
 def sequences_of(recordings: Any) -> tuple[list[Any], bool]:

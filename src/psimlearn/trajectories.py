@@ -4,7 +4,7 @@ This is the only place that looks at observations with suspicion. Whatever is in
 is float64, finite or NaN (missing), in time order and read-only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, overload
@@ -146,7 +146,7 @@ class Trajectories(Sequence[Trajectory]):
         recordings: Any,
         inputs: Any = None,
         *,
-        alphabet: Alphabet | Sequence[Symbol] | None = None,
+        alphabet: Alphabet | Iterable[Any] | None = None,
         other: Symbol | None = None,
         ids: Sequence[Any] | None = None,
     ) -> "Trajectories":
@@ -167,7 +167,7 @@ class Trajectories(Sequence[Trajectory]):
         if alphabet is None:
             alphabet = Alphabet.of(sequences, other)
         elif not isinstance(alphabet, Alphabet):
-            alphabet = Alphabet(tuple(alphabet), other)
+            alphabet = Alphabet.listed(alphabet, other)
         rows = [alphabet.one_hot(own, f"recordings, {called(i, ids)}") for i, own in enumerate(sequences)]
         return replace(cls.of(rows, inputs, ids=ids), alphabet=alphabet)
 
