@@ -123,7 +123,7 @@ def random_models() -> None:
     methods: dict[str, Fit] = {
         "3-gram": lambda train: KGram.fit(train, 3),
         "5-gram": lambda train: KGram.fit(train, 5),
-        "spectral, rank 3": lambda train: spectral(word_moments(train), 3),
+        "spectral, rank 3": lambda train: spectral(word_moments(train), 3, 1e-3),
         "PSIM, linear update": linear_update(2),
         'PSIM(2, features="onehot")': learnt(window=2, features="onehot"),
         'PSIM(3, features="onehot-marginals")': learnt(window=3, features="onehot-marginals"),
@@ -139,7 +139,7 @@ def long_memory() -> None:
     methods: dict[str, Fit] = {
         "5-gram": lambda train: KGram.fit(train, 5),
         "8-gram": lambda train: KGram.fit(train, 8),
-        "spectral, words of 2, rank 3": lambda train: spectral(word_moments(train, 2), 3),
+        "spectral, words of 2, rank 3": lambda train: spectral(word_moments(train, 2), 3, 1e-3),
         'PSIM(2, features="onehot")': learnt(window=2, features="onehot"),
         'PSIM(5, features="onehot-marginals")': learnt(window=5, features="onehot-marginals"),
         "hmmlearn EM, 3 states": expectation_maximisation(3),

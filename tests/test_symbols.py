@@ -186,7 +186,7 @@ def test_the_spectral_model_learns() -> None:
     train, test = symbols(hmm, 4000, 32, RNG(1)), symbols(hmm, 1000, 32, RNG(2))
     moments = word_moments(train)
     np.testing.assert_allclose(moments.triple, hmm.moments().triple, atol=0.01)
-    assert nats(spectral(moments, 3), test) - nats(hmm.forward(), test) < 0.01  # type: ignore[arg-type]
+    assert nats(spectral(moments, 3, 1e-3), test) - nats(hmm.forward(), test) < 0.01  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="rank"):
         spectral(moments, 4)
 

@@ -59,8 +59,8 @@ def received_symbols(recordings: Any, alphabet: Alphabet | None = None) -> Recei
                 f"{'' if alphabet is None else '(.., alphabet=model.filter_.alphabet)'}, or give plain sequences."
             )
         return ReceivedSymbols(data, single)
-    sequences, single = sequences_of(recordings)
-    return ReceivedSymbols(Trajectories.of_symbols(sequences, alphabet=alphabet), single)
+    _, single = sequences_of(recordings)
+    return ReceivedSymbols(Trajectories.of_symbols(recordings, alphabet=alphabet), single)
 
 
 def _is_list_of_trajectories(recordings: Any) -> bool:

@@ -25,6 +25,8 @@ class OperatorModel:
     operators: Float[np.ndarray, "v s s"]
     initial: Float[np.ndarray, " s"]
     total: Float[np.ndarray, " s"]
+    floor: float = 0.0
+    """The share of even odds in every prediction: learnt operators may call impossible what is not."""
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon v"]:
         """Entry [row t, j] holds the probabilities of x_{t+j} given x_0 .. x_{t-1}.
@@ -49,7 +51,7 @@ class OperatorModel:
         out = []
         for _ in range(horizon):
             p = onto_simplices(b @ read, 1)
-            out.append(np.where(np.isnan(p), even, p))
+            out.append(np.where(np.isnan(p), even, (1 - self.floor) * p + self.floor * even))
             b = b @ step
         return np.stack(out, axis=1)
 
@@ -94,11 +96,11 @@ def word_moments(train: Trajectories, window: int = 1) -> Moments:
     return Moments(first.mean(axis=0) if len(first) else w.mean(axis=0), w.mean(axis=0), near.T @ w / n, triple)
 
 
-def spectral(moments: Moments, rank: int) -> OperatorModel:
+def spectral(moments: Moments, rank: int, floor: float = 0.0) -> OperatorModel:
     """The operators that these moments determine, in the basis of the first singular vectors of the pairs."""
     if not 1 <= rank <= len(moments.first):
         raise SettingsError(f"rank: required 1 to {len(moments.first)}, received {rank}.")
     u = np.linalg.svd(moments.pair)[0][:, :rank]
     inverse = np.linalg.pinv(u.T @ moments.pair)
     operators = np.einsum("dr,vde,es->vrs", u, moments.triple, inverse, optimize=True)
-    return OperatorModel(operators, u.T @ moments.first, moments.past @ inverse)
+    return OperatorModel(operators, u.T @ moments.first, moments.past @ inverse, floor)
