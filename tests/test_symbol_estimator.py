@@ -31,7 +31,7 @@ RNG = np.random.default_rng
 WORDS = np.array(["sun", "rain", "fog"])
 
 
-def weather(m: int, T: int, seed: int) -> list[list[str]]:
+def weather(m: int, T: int, seed: int) -> list[list[Any]]:
     return [WORDS[row].tolist() for row in three_state_hmm(RNG(7)).simulate(m, T, RNG(seed))]
 
 
@@ -62,7 +62,7 @@ def test_predictions_in_the_form_of_the_recordings(model: PSIM) -> None:
 
 def test_scores_are_mean_log_likelihoods(model: PSIM) -> None:
     X = weather(20, 25, 1)
-    X[3][4] = None  # type: ignore[call-overload]
+    X[3][4] = None
     nats, p = model.score_samples(X), model.predict_proba(X)
     for own, likelihood, recording in zip(p, nats, X, strict=True):
         for t, symbol in enumerate(recording):
@@ -143,7 +143,7 @@ def test_files_keep_symbols_apart(tmp_path: Path) -> None:
         {"learner": "logistic"},
         {"learner": SymbolRidge(OneHotProduct(2), 1e-4, "linear")},
     ):
-        model = PSIM(2, features="onehot", n_rounds=2, random_state=0, **settings).fit(X)  # type: ignore[arg-type]
+        model = PSIM(2, features="onehot", n_rounds=2, random_state=0, **settings).fit(X)
         model.save(tmp_path / "m.psim")
         again = PSIM.load(tmp_path / "m.psim")
         assert again.filter_.alphabet == Alphabet((1, "1"))
@@ -317,7 +317,8 @@ def test_likelihood_beats_least_squares_at_likelihood() -> None:
     rng = RNG(0)
     train, held, test = (uneven(m, 50, rng) for m in (100, 30, 100))
     nats = {}
-    for name, learner in {"gaussian": GaussianLearner(1e-3, max_rows=4000), "ridge": Ridge(1e-3)}.items():
+    learners: dict[str, Any] = {"gaussian": GaussianLearner(1e-3, max_rows=4000), "ridge": Ridge(1e-3)}
+    for name, learner in learners.items():
         rounds = dagger(
             train,
             held,
@@ -326,7 +327,7 @@ def test_likelihood_beats_least_squares_at_likelihood() -> None:
             rng=rng,
             n_rounds=2,
             recipe=Recipe(prior="zero"),
-            loss=GaussianNLL(),  # type: ignore[arg-type]
+            loss=GaussianNLL(),
         )
         filter = best(rounds).filter
         nats[name] = scored(0, filter, held_out(filter, test, "one-step", GaussianNLL())).error

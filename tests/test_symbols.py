@@ -1,6 +1,7 @@
 """Symbols: alphabets, beliefs on a simplex, updates that are exact for hidden Markov models."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,11 @@ from psimlearn.baselines import KGram, spectral, word_moments
 from psimlearn.conditioning import Conditional, Projected
 from psimlearn.datasets import HiddenMarkov, long_memory_hmm, three_state_hmm, two_state_hmm
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter import Filter
-from psimlearn.learners import Learner, Ridge
+from psimlearn.evaluate import Forecaster, errors_by_horizon
+from psimlearn.learners import Ridge
 from psimlearn.losses import LogLoss, Loss, Squared
 from psimlearn.onehot import LARGEST, OneHot, OneHotMarginals, OneHotProduct, onto_simplices, softmax
-from psimlearn.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge
+from psimlearn.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge, Update
 from psimlearn.train import Recipe, best, dagger, forward
 from psimlearn.trajectories import Trajectories
 
@@ -35,7 +35,7 @@ def symbols(hmm: HiddenMarkov, m: int, T: int, rng: np.random.Generator, missing
     return Trajectories.of_symbols(list(drawn), alphabet=range(len(hmm.emission)))
 
 
-def nats(forecaster: Filter | KGram, data: Trajectories) -> float:
+def nats(forecaster: Forecaster, data: Trajectories) -> float:
     return float(errors_by_horizon(forecaster, data, measure=LogLoss().nats)[0])
 
 
@@ -186,7 +186,7 @@ def test_the_spectral_model_learns() -> None:
     train, test = symbols(hmm, 4000, 32, RNG(1)), symbols(hmm, 1000, 32, RNG(2))
     moments = word_moments(train)
     np.testing.assert_allclose(moments.triple, hmm.moments().triple, atol=0.01)
-    assert nats(spectral(moments, 3, 1e-3), test) - nats(hmm.forward(), test) < 0.01  # type: ignore[arg-type]
+    assert nats(spectral(moments, 3, 1e-3), test) - nats(hmm.forward(), test) < 0.01
     with pytest.raises(SettingsError, match="rank"):
         spectral(moments, 4)
 
@@ -257,12 +257,12 @@ def test_kgrams_of_a_chain_find_its_transitions() -> None:
 # -- learning ----------------------------------------------------------------------------------------------------------
 
 
-def learner(name: str, features: OneHot) -> Learner[object]:
-    learners: dict[str, Learner[object]] = {
-        "joint": SymbolRidge(features, 1e-5),  # type: ignore[dict-item]
-        "linear": SymbolRidge(features, 1e-5, "linear"),  # type: ignore[dict-item]
-        "logistic": SymbolLogistic(features, 1e-4, max_rows=3000),  # type: ignore[dict-item]
-        "tree": SymbolClassifier(features, DecisionTreeClassifier(min_samples_leaf=50, random_state=0), 3000),  # type: ignore[dict-item]
+def learner(name: str, features: OneHot) -> Any:
+    learners: dict[str, Any] = {
+        "joint": SymbolRidge(features, 1e-5),
+        "linear": SymbolRidge(features, 1e-5, "linear"),
+        "logistic": SymbolLogistic(features, 1e-4, max_rows=3000),
+        "tree": SymbolClassifier(features, DecisionTreeClassifier(min_samples_leaf=50, random_state=0), 3000),
     }
     return learners[name]
 
@@ -273,8 +273,8 @@ def learner(name: str, features: OneHot) -> Learner[object]:
 def test_any_learner_of_symbols(name: str, features: OneHot, missing: float) -> None:
     hmm = two_state_hmm()
     train, test = symbols(hmm, 150, 30, RNG(0), missing), symbols(hmm, 100, 30, RNG(1), missing)
-    options = {"recipe": Recipe.for_symbols(), "loss": LogLoss(), "n_rounds": 2}
-    runs = [list(dagger(train, test, features, learner(name, features), rng=RNG(2), **options)) for _ in range(2)]  # type: ignore[arg-type]
+    options: dict[str, Any] = {"recipe": Recipe.for_symbols(), "loss": LogLoss(), "n_rounds": 2}
+    runs = [list(dagger(train, test, features, learner(name, features), rng=RNG(2), **options)) for _ in range(2)]
     filter, again = (best(run).filter for run in runs)
     predicted = filter.forecast(test, 4)
     np.testing.assert_array_equal(predicted, again.forecast(test, 4))
@@ -296,20 +296,21 @@ def test_forward_training_learns_from_symbols() -> None:
         train, test, features, SymbolRidge(features, 1e-4), rng=RNG(0), recipe=Recipe.for_symbols(), loss=LogLoss()
     )
     assert round.error == pytest.approx(nats(round.filter, test), abs=1e-12)
-    assert round.error - nats(hmm.forward(), test) < 0.01  # type: ignore[arg-type]
+    assert round.error - nats(hmm.forward(), test) < 0.01
 
 
 def test_the_joint_update_beats_the_linear_one_and_nears_the_exact_filter() -> None:
     """The excess is the mean divergence of predictions from the exact ones, which has no noise of symbols drawn."""
     excess = {}
-    for update in ("joint", "linear"):
+    updates: tuple[Update, ...] = ("joint", "linear")
+    for update in updates:
         own = []
         for seed in (0, 2):
             rng = RNG(seed)
             hmm = three_state_hmm(rng)
             train, held, test = (symbols(hmm, m, 32, rng) for m in (2000, 300, 300))
             features = OneHotProduct(2)
-            learner = SymbolRidge(features, 1e-5, update)  # type: ignore[arg-type]
+            learner = SymbolRidge(features, 1e-5, update)
             rounds = dagger(
                 train, held, features, learner, rng=rng, n_rounds=3, recipe=Recipe.for_symbols(), loss=LogLoss()
             )
@@ -347,10 +348,10 @@ def test_a_symbol_not_observed_is_averaged_over() -> None:
     features = OneHotProduct(2)
     z = np.concatenate([rng.dirichlet(np.ones(4), 300), np.eye(2)[rng.integers(2, size=300)]], axis=1)
     y = np.eye(4)[rng.integers(4, size=300)]
-    learners: list[Learner[object]] = [
-        SymbolRidge(features),  # type: ignore[list-item]
-        SymbolLogistic(features, seed=0),  # type: ignore[list-item]
-        SymbolClassifier(features, LogisticRegression(), seed=0),  # type: ignore[list-item]
+    learners: list[Any] = [
+        SymbolRidge(features),
+        SymbolLogistic(features, seed=0),
+        SymbolClassifier(features, LogisticRegression(), seed=0),
     ]
     for learner in learners:
         update = learner.solve(learner.summarise(z, y))
@@ -379,11 +380,11 @@ def test_updates_hold_where_almost_nothing_was_seen() -> None:
     features = OneHotProduct(2)
     for classes in ([0] * 6, [0, 1] * 3):
         y = np.eye(4)[classes]
-        learners: list[Learner[object]] = [
+        learners: list[Any] = [
             SymbolRidge(features),
             SymbolRidge(features, update="linear"),
             SymbolLogistic(features),
-        ]  # type: ignore[list-item]
+        ]
         for learner in learners:
             p = learner.solve(learner.summarise(z, y))(asked)
             assert (p > 0).all()
@@ -458,10 +459,10 @@ def odd_sequences(draw: st.DrawFn) -> list[list[int | None]]:
 )
 @settings(max_examples=25, deadline=None)
 def test_beliefs_are_distributions_for_any_data(
-    sequences: list[list[int | None]], update: str, features: OneHot, alpha: float
+    sequences: list[list[int | None]], update: Update, features: OneHot, alpha: float
 ) -> None:
     data = Trajectories.of_symbols(sequences, alphabet=range(5))
-    learner = SymbolRidge(features, alpha, update)  # type: ignore[arg-type]
+    learner = SymbolRidge(features, alpha, update)
     rounds = dagger(data, data, features, learner, rng=RNG(0), n_rounds=3, recipe=Recipe.for_symbols(), loss=LogLoss())
     for round in itertools.islice(rounds, 4):
         for p in (round.filter.run(data)[0], round.filter.forecast(data, 4).reshape(-1, 5)):

@@ -6,7 +6,6 @@ picked, brought onto the simplex, and that is the next belief. A row of probabil
 mixture of what each symbol would give: what was not observed is averaged over, and exactly so.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.onehot import OneHot, onto_simplices, softmax
-from psimlearn.regressors import Linear, Mapped, block_by_block
+from psimlearn.regressors import Linear, Opaque
 
 __all__ = ["Conditional", "Link", "Projected", "least_shares"]
 
@@ -23,7 +22,7 @@ Link = Literal["simplex", "softmax"]
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
+class Conditional(Opaque):
     """[m; x; rest] -> the link of the block of x in a linear map of [m; rest], mixed with a little of what x foretells.
 
     For V symbols and beliefs of d coordinates the linear map has V blocks of d outputs.
@@ -48,19 +47,9 @@ class Conditional:
             out[rows] += x[rows, symbol, None] * _mixed(given, self.least[symbol], self.features, self.link)
         return out
 
-    def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> "Mapped":
-        """A distribution cannot be mapped before it is made."""
-        return Mapped(self, linear, shift)
-
-    def recursion(
-        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
-    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
-        """Block by block."""
-        return block_by_block(self, z, offset)
-
 
 @dataclass(frozen=True, eq=False)
-class Projected:
+class Projected(Opaque):
     """z -> a linear map of z brought onto the simplex, mixed with a little of the mean: the update without products."""
 
     linear: Linear
@@ -70,16 +59,6 @@ class Projected:
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
         """The next belief for each row."""
         return _mixed(self.linear(z), self.least[0], self.features, "simplex")
-
-    def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> "Mapped":
-        """A distribution cannot be mapped before it is made."""
-        return Mapped(self, linear, shift)
-
-    def recursion(
-        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
-    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
-        """Block by block."""
-        return block_by_block(self, z, offset)
 
 
 def least_shares(counts: Float[np.ndarray, "v d"], features: OneHot, floor: float) -> Float[np.ndarray, "v d"]:

@@ -285,8 +285,8 @@ class PSIM(TransformerMixin, BaseEstimator):
 
     # -- online ----------------------------------------------------------------------------------------------------
 
-    def start(self, n_streams: int = 1) -> Live | SymbolLive:
-        """A filter at work: one stream, or a bank of them."""
+    def start(self, n_streams: int = 1) -> Any:
+        """A filter at work, on one stream or a bank of them: a `Live`, or for symbols a `SymbolLive`."""
         check_is_fitted(self)
         return Live(self.filter_, n_streams) if self.filter_.alphabet is None else SymbolLive(self.filter_, n_streams)
 

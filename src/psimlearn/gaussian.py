@@ -4,14 +4,13 @@ Beliefs are those of `StackSquares`, expectations of [f; f^2]. Least squares fit
 the mean is fitted most closely where the variance is small, and the variance is positive whatever the inputs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator
 
-from psimlearn.blackbox import SklearnLearner, Stacked
+from psimlearn.blackbox import FromSample, Stacked
 from psimlearn.errors import DivergedError
 from psimlearn.learners import Ridge
 from psimlearn.regressors import LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE, Linear, MeanAndVariance
@@ -20,7 +19,7 @@ __all__ = ["GaussianLearner"]
 
 
 @dataclass(frozen=True)
-class GaussianLearner:
+class GaussianLearner(FromSample):
     """Minimise the mean of -log N(f; Wz + b, exp(Vz + c)) over examples, plus alpha (||W||^2 + ||V||^2).
 
     Use with `StackSquares` features, the prior "zero", and `losses.GaussianNLL` to choose among rounds.
@@ -38,20 +37,6 @@ class GaussianLearner:
     def __post_init__(self) -> None:
         """A negative penalty has no minimum."""
         Ridge(self.alpha)
-
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "GaussianLearner":
-        """Freeze the seed of the sample."""
-        return self if self.seed is not None else replace(self, seed=int(rng.integers(2**31)))
-
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stacked] | None = None
-    ) -> Stacked:
-        """The examples, thinned."""
-        return self._sample.summarise(z, y)
-
-    def merge(self, a: Stacked, b: Stacked) -> Stacked:
-        """One on top of the other, thinned."""
-        return self._sample.merge(a, b)
 
     def solve(self, stats: Stacked) -> MeanAndVariance:
         """By L-BFGS from the ridge regression of the mean and the logarithm of its residual variance."""
@@ -75,10 +60,6 @@ class GaussianLearner:
             raise DivergedError("required finite weights, received others: use a larger alpha or standardised data.")
         weights = np.concatenate(found.x.reshape(2, *first.shape), axis=1)
         return MeanAndVariance(Linear(weights[:-1].copy(), weights[-1].copy()))
-
-    @property
-    def _sample(self) -> SklearnLearner:
-        return SklearnLearner(BaseEstimator(), self.max_rows, self.seed)
 
 
 def nats_and_gradient(

@@ -120,7 +120,7 @@ class SymbolLive:
         """The likeliest symbol of each of the next steps, each by itself."""
         return self.alphabet.likeliest(self._live.forecast(steps, future_inputs=future_inputs))
 
-    def probability(self, continuation: Sequence[Symbol]) -> Any:
+    def probability(self, continuation: Sequence[Symbol | None]) -> Any:
         """That just these symbols come next, whatever their number; one that is None may be any."""
         twin, nats = self._live.copy(), np.zeros(self.n_streams)
         for row in self.alphabet.one_hot(continuation, "continuation"):

@@ -4,22 +4,23 @@ Examples are the same as for numbers, z = [m; x; rest] and y = phi(f), with one-
 symbol x was not observed are left out: what would be filled in is what the update is to be learnt for.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from jaxtyping import Bool, Float, Int
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from psimlearn.blackbox import SklearnLearner, Stacked
+from psimlearn.blackbox import FromSample, Stacked
 from psimlearn.conditioning import Conditional, Projected, least_shares
 from psimlearn.errors import SettingsError
 from psimlearn.learners import GramSums, Ridge
 from psimlearn.onehot import OneHot, onto_simplices
-from psimlearn.regressors import Linear, Mapped, block_by_block
+from psimlearn.regressors import Linear, Opaque
 
 __all__ = ["Classified", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
 
@@ -90,8 +91,21 @@ class SymbolRidge:
         return Conditional(linear, least_shares(counts, self.features, self.floor), self.features, "simplex")
 
 
+class _SeenSample(FromSample):
+    """Keeps a sample of the examples in which the symbol was observed."""
+
+    features: OneHot
+
+    def summarise(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], same: tuple[int, Stacked] | None = None
+    ) -> Stacked:
+        """The examples, thinned."""
+        seen = _seen(z, y, self.features)
+        return super().summarise(z[seen.rows], y[seen.rows])
+
+
 @dataclass(frozen=True)
-class SymbolLogistic:
+class SymbolLogistic(_SeenSample):
     """Multinomial logistic regression of the future on m, one for each symbol seen: minimises the log loss.
 
     Args:
@@ -108,21 +122,6 @@ class SymbolLogistic:
     floor: float = 1e-5
     seed: int | None = None
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "SymbolLogistic":
-        """Freeze the seed of the sample."""
-        return self if self.seed is not None else replace(self, seed=int(rng.integers(2**31)))
-
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], same: tuple[int, Stacked] | None = None
-    ) -> Stacked:
-        """The examples, thinned."""
-        seen = _seen(z, y, self.features)
-        return self._sample.summarise(z[seen.rows], y[seen.rows])
-
-    def merge(self, a: Stacked, b: Stacked) -> Stacked:
-        """One on top of the other, thinned."""
-        return self._sample.merge(a, b)
-
     def solve(self, stats: Stacked) -> Conditional:
         """One regression for each symbol and simplex; what was never seen after a symbol gets next to nothing."""
         z, y, _ = stats
@@ -138,13 +137,9 @@ class SymbolLogistic:
         linear = Linear(weights.reshape(len(weights), -1), intercept.ravel())
         return Conditional(linear, least_shares(counts, self.features, self.floor), self.features, "softmax")
 
-    @property
-    def _sample(self) -> SklearnLearner:
-        return SklearnLearner(LogisticRegression(), self.max_rows, self.seed)
-
 
 @dataclass(frozen=True)
-class SymbolClassifier:
+class SymbolClassifier(_SeenSample):
     """Any scikit-learn classifier with `predict_proba`, of the future on z = [m; x; rest].
 
     Args:
@@ -166,21 +161,6 @@ class SymbolClassifier:
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "predict_proba"):
             raise SettingsError(f"estimator: required a classifier with predict_proba, received {self.estimator!r}.")
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "SymbolClassifier":
-        """Freeze the seed of the sample."""
-        return self if self.seed is not None else replace(self, seed=int(rng.integers(2**31)))
-
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], same: tuple[int, Stacked] | None = None
-    ) -> Stacked:
-        """The examples, thinned."""
-        seen = _seen(z, y, self.features)
-        return self._sample.summarise(z[seen.rows], y[seen.rows])
-
-    def merge(self, a: Stacked, b: Stacked) -> Stacked:
-        """One on top of the other, thinned."""
-        return self._sample.merge(a, b)
-
     def solve(self, stats: Stacked) -> "Classified":
         """Fit, one classifier for each distribution."""
         z, y, _ = stats
@@ -191,13 +171,9 @@ class SymbolClassifier:
         least = least_shares(y.sum(axis=0)[None], self.features, self.floor)
         return Classified(tuple(fitted), least, self.features)
 
-    @property
-    def _sample(self) -> SklearnLearner:
-        return SklearnLearner(self.estimator, self.max_rows, self.seed)
-
 
 @dataclass(frozen=True, eq=False)
-class Classified:
+class Classified(Opaque):
     """[m; x; rest] -> the probabilities of fitted classifiers; where x is no symbol, their mixture over symbols."""
 
     estimators: tuple[Any, ...]
@@ -224,16 +200,6 @@ class Classified:
         floor = self.least.sum() / self.features.n_simplices
         given: np.ndarray = (1 - floor) * onto_simplices(own, self.features.n_simplices) + self.least
         return given
-
-    def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> Mapped:
-        """A distribution cannot be mapped before it is made."""
-        return Mapped(self, linear, shift)
-
-    def recursion(
-        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
-    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
-        """Block by block."""
-        return block_by_block(self, z, offset)
 
 
 class _Seen(NamedTuple):
@@ -290,7 +256,9 @@ def _logistic(
     if len(present) == 1:
         intercept[present] = 0.0
         return weights, intercept
-    fitted = LogisticRegression(C=1 / max(alpha * len(classes), 1e-12), max_iter=500).fit(z[rows], classes)
+    with warnings.catch_warnings():  # a fit that is not quite done is judged like any other, in closed loop
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = LogisticRegression(C=1 / max(alpha * len(classes), 1e-12), max_iter=500).fit(z[rows], classes)
     two = len(present) == 2  # of two classes only the second has weights
     weights[:, present[1:] if two else present] = fitted.coef_.T
     intercept[present] = [0.0, *fitted.intercept_] if two else fitted.intercept_
