@@ -165,7 +165,7 @@ def test_learnt_filters(trainer: str, learner: Any, tmp_path: Path) -> None:
 def test_every_part_of_a_filter_has_a_place_in_the_file() -> None:
     """Whoever adds a field to Filter is told here to add it to io, and to raise the format's version if it matters."""
     known = "features regressors initial scaling feedback centre covariance lags input_scaling feedthrough"
-    assert {field.name for field in fields(Filter)} == {*known.split(), "calibration", "hinting", "names"}
+    assert {field.name for field in fields(Filter)} == {*known.split(), "alphabet", "calibration", "hinting", "names"}
     assert {field.name for field in fields(Linear)} == {"weights", "intercept"}
     assert {field.name for field in fields(RandomFourier)} == {"directions", "raw_inputs", "linear"}
     assert set(Feedback._fields) == {"mean", "scale", "weight", "directions", "low", "high"}

@@ -9,6 +9,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from psimlearn.alphabet import Alphabet as Alphabet
+    from psimlearn.baselines import KGram as KGram
     from psimlearn.baselines import LastObservation as LastObservation
     from psimlearn.baselines import TrainingMean as TrainingMean
     from psimlearn.blackbox import SklearnLearner as SklearnLearner
@@ -25,16 +27,26 @@ if TYPE_CHECKING:
     from psimlearn.features import Stack as Stack
     from psimlearn.features import StackSquares as StackSquares
     from psimlearn.filter import Filter as Filter
+    from psimlearn.gaussian import GaussianLearner as GaussianLearner
     from psimlearn.io import load as load
     from psimlearn.io import save as save
     from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
     from psimlearn.learners import Ridge as Ridge
     from psimlearn.live import Live as Live
+    from psimlearn.losses import GaussianNLL as GaussianNLL
+    from psimlearn.losses import LogLoss as LogLoss
+    from psimlearn.losses import Squared as Squared
+    from psimlearn.onehot import OneHotMarginals as OneHotMarginals
+    from psimlearn.onehot import OneHotProduct as OneHotProduct
     from psimlearn.plots import plot_errors as plot_errors
     from psimlearn.plots import plot_forecast as plot_forecast
     from psimlearn.plots import plot_rounds as plot_rounds
     from psimlearn.plots import plot_surprise as plot_surprise
     from psimlearn.scaler import TrajectoryScaler as TrajectoryScaler
+    from psimlearn.sequences import SymbolLive as SymbolLive
+    from psimlearn.symbolic import SymbolClassifier as SymbolClassifier
+    from psimlearn.symbolic import SymbolLogistic as SymbolLogistic
+    from psimlearn.symbolic import SymbolRidge as SymbolRidge
     from psimlearn.train.backprop import backprop as backprop
     from psimlearn.train.backprop import random_start as random_start
     from psimlearn.train.dagger import dagger as dagger
@@ -46,18 +58,24 @@ if TYPE_CHECKING:
     from psimlearn.watch import Watch as Watch
 
 _HOMES = {
-    "baselines": ["LastObservation", "TrainingMean"],
+    "alphabet": ["Alphabet"],
+    "baselines": ["KGram", "LastObservation", "TrainingMean"],
     "blackbox": ["SklearnLearner"],
     "errors": ["DataError", "DivergedError", "MissingExtraError", "ModelFileError", "PsimlearnError", "SettingsError"],
     "estimator": ["PSIM"],
     "evaluate": ["compare", "errors_by_horizon"],
     "features": ["SecondMoment", "Stack", "StackSquares"],
     "filter": ["Filter"],
+    "gaussian": ["GaussianLearner"],
     "io": ["load", "save"],
     "learners": ["RandomFourierRidge", "Ridge"],
     "live": ["Live"],
+    "losses": ["GaussianNLL", "LogLoss", "Squared"],
+    "onehot": ["OneHotMarginals", "OneHotProduct"],
     "plots": ["plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"],
     "scaler": ["TrajectoryScaler"],
+    "sequences": ["SymbolLive"],
+    "symbolic": ["SymbolClassifier", "SymbolLogistic", "SymbolRidge"],
     "train": ["Recipe", "backprop", "best", "dagger", "forward", "random_start"],
     "trajectories": ["Trajectories", "Trajectory"],
     "watch": ["Watch"],

@@ -24,6 +24,39 @@ class Stacked(NamedTuple):
     key: Float[np.ndarray, " b"]
 
 
+class FromSample:
+    """Learners that keep examples, at most `max_rows` of them; what they make of them is up to `solve`."""
+
+    max_rows: int | None
+    seed: int | None
+    """Of the sample; drawn by `prepare` if not given."""
+
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Any:
+        """Freeze the seed of the sample."""
+        learner: Any = self  # a dataclass, as all that inherit from it
+        return self if self.seed is not None else replace(learner, seed=int(rng.integers(2**31)))
+
+    def summarise(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stacked] | None = None
+    ) -> Stacked:
+        """The examples, thinned to `max_rows`."""
+        if self.max_rows is None:
+            return Stacked(z.copy(), y.copy(), np.zeros(len(z)))
+        # the keys depend on nothing but the seed and the examples, so that summarise stays a function
+        rng = np.random.default_rng([self.seed or 0, zlib.crc32(z.tobytes())])
+        return self._thinned(Stacked(z, y, rng.random(len(z))))
+
+    def merge(self, a: Stacked, b: Stacked) -> Stacked:
+        """One on top of the other, thinned to `max_rows`."""
+        return self._thinned(Stacked(*(np.concatenate(pair) for pair in zip(a, b, strict=True))))
+
+    def _thinned(self, stats: Stacked) -> Stacked:
+        if self.max_rows is None or len(stats.key) <= self.max_rows:
+            return stats
+        kept = np.sort(np.argpartition(stats.key, self.max_rows)[: self.max_rows])
+        return Stacked(stats.z[kept], stats.y[kept], stats.key[kept])
+
+
 @dataclass(frozen=True, eq=False)
 class BlackBox:
     """A fitted estimator, followed by a linear map of its output."""
@@ -52,7 +85,7 @@ class BlackBox:
 
 
 @dataclass(frozen=True)
-class SklearnLearner:
+class SklearnLearner(FromSample):
     """Fits a clone of `estimator` to all examples met so far.
 
     Args:
@@ -65,32 +98,8 @@ class SklearnLearner:
     max_rows: int | None = None
     seed: int | None = None
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "SklearnLearner":
-        """Freeze the seed of the sample."""
-        return self if self.seed is not None else replace(self, seed=int(rng.integers(2**31)))
-
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stacked] | None = None
-    ) -> Stacked:
-        """The examples, thinned to `max_rows`."""
-        if self.max_rows is None:
-            return Stacked(z.copy(), y.copy(), np.zeros(len(z)))
-        # the keys depend on nothing but the seed and the examples, so that summarise stays a function
-        rng = np.random.default_rng([self.seed or 0, zlib.crc32(z.tobytes())])
-        return self._thinned(Stacked(z, y, rng.random(len(z))))
-
-    def merge(self, a: Stacked, b: Stacked) -> Stacked:
-        """One on top of the other, thinned to `max_rows`."""
-        return self._thinned(Stacked(*(np.concatenate(pair) for pair in zip(a, b, strict=True))))
-
     def solve(self, stats: Stacked) -> BlackBox:
         """Fit."""
         single = not get_tags(self.estimator).target_tags.multi_output
         estimator = MultiOutputRegressor(clone(self.estimator)) if single else clone(self.estimator)
         return BlackBox(estimator.fit(stats.z, stats.y))
-
-    def _thinned(self, stats: Stacked) -> Stacked:
-        if self.max_rows is None or len(stats.key) <= self.max_rows:
-            return stats
-        kept = np.sort(np.argpartition(stats.key, self.max_rows)[: self.max_rows])
-        return Stacked(stats.z[kept], stats.y[kept], stats.key[kept])

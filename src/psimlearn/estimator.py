@@ -12,15 +12,28 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from psimlearn import io
+from psimlearn.conditioning import Conditional, Projected
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.features import Features
 from psimlearn.fitting import fitted
+from psimlearn.gaussian import GaussianLearner
 from psimlearn.learners import Coordinates, GramSums, Learner, RandomFourierRidge, Ridge
 from psimlearn.live import Live
 from psimlearn.panels import Received, checked, remember
-from psimlearn.regressors import Linear, RandomFourier
+from psimlearn.regressors import Linear, MeanAndVariance, RandomFourier
 from psimlearn.report import summarised
-from psimlearn.settings import at_least_one, finite, interpreted, lively, plain, seed_of, with_infinities
+from psimlearn.sequences import ReceivedSymbols, SymbolLive, received_symbols
+from psimlearn.settings import (
+    at_least_one,
+    finite,
+    interpreted,
+    is_symbolic,
+    lively,
+    plain,
+    seed_of,
+    with_infinities,
+)
+from psimlearn.symbolic import SymbolLogistic, SymbolRidge
 from psimlearn.train.absorb import absorbed
 from psimlearn.train.finish import hint_sums, merged_hints, with_hints
 from psimlearn.train.recipe import Recipe
@@ -37,19 +50,29 @@ def _goes_on(model: "PSIM") -> bool:
     return True
 
 
+def _speaks_symbols(model: "PSIM") -> bool:
+    if not is_symbolic(model.features):
+        raise AttributeError("predict_proba needs symbols: features='onehot'. For numbers use predict_interval.")
+    return True
+
+
 class PSIM(TransformerMixin, BaseEstimator):
     """Learn a filter from recordings.
 
     Whatever is a word ("ridge", "auto", ..) is chosen by closed-loop error on held-out recordings; whatever is a
     number or an object is taken as it is. Recordings are a list of (T_i, n) arrays, one (T, n) array (one recording),
-    one (m, T, n) array, a data frame (one recording) or `Trajectories`; NaN means "not observed".
+    one (m, T, n) array, a data frame (one recording) or `Trajectories`; NaN means "not observed". With the features
+    "onehot", recordings are sequences of symbols, whole numbers or strings, in any form that `Trajectories.of_symbols`
+    takes; None means "not observed".
 
     Args:
         window: how many observations ahead a belief describes, k.
         features: what a belief holds of them: "stack" (means), "squares" (means and variances), "moments" (a full
-            Gaussian), or your own.
+            Gaussian), "onehot" (for symbols: the joint distribution of all of them), "onehot-marginals" (for many
+            symbols: the distribution of each), or your own.
         learner: "ridge" (linear), "rff" (random Fourier features), "auto" (the better of the two), a `Ridge`, a
-            `RandomFourierRidge`, or any scikit-learn regressor.
+            `RandomFourierRidge`, or any scikit-learn regressor; "gaussian" (with "squares": mean and log-variance, by
+            likelihood); for symbols "ridge", "logistic", a `SymbolRidge`, or any classifier with `predict_proba`.
         trainer: "dagger" (one filter for all times), "forward" (one for each time step; needs many recordings),
             "dagger+backprop" (DAgger, then refined by gradient) or "backprop" (settings chosen as for DAgger, weights
             learnt by gradient from random ones); the last two need the extra `grad`.
@@ -138,7 +161,7 @@ class PSIM(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> "PSIM":
         """Choose, train, calibrate. `y` is ignored."""
-        data = checked(self, X, reset=True, least_rows=2).trajectories
+        data = self._learnt_from(X)
         settings = interpreted(self.get_params(deep=False), data)
         result = fitted(data, settings, seed_of(self.random_state), self._watch())
         self.filter_ = result.filter
@@ -187,6 +210,12 @@ class PSIM(TransformerMixin, BaseEstimator):
         given = self._received(X)
         return given.returned(self._foretold(given.trajectories, horizon), channels=True)
 
+    @available_if(_speaks_symbols)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any, horizon: int = 1) -> Any:
+        """Row t holds the probability of each symbol at t given those up to t - horizon, in the alphabet's order."""
+        given = self._received(X)
+        return given.returned(self._foretold(given.trajectories, horizon))
+
     def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper bounds around `predict` that cover this share of what is observed."""
         given = self._received(X)
@@ -234,8 +263,14 @@ class PSIM(TransformerMixin, BaseEstimator):
         return given.returned(rollout.layout.plan.packed(self.filter_.beliefs(rollout)))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """R^2 of the one-step predictions, averaged over channels; NaN if no channel varies."""
+        """R^2 of the one-step predictions, averaged over channels; NaN if no channel varies.
+
+        Of symbols, the mean log-likelihood of those observed, in nats: never above 0, and higher is better, too.
+        """
         data = self._received(X).trajectories
+        if data.alphabet is not None:
+            observed = ~np.isnan(data.values).any(axis=1)
+            return float(np.mean(self.filter_.log_likelihood(data)[observed])) if observed.any() else np.nan
         seen = ~np.isnan(data.values)
         x, predicted = self.filter_.scaling(data.values), self.filter_.scaling(self._foretold(data, 1))
         mean = np.sum(x, axis=0, where=seen) / np.maximum(seen.sum(axis=0), 1)
@@ -255,10 +290,10 @@ class PSIM(TransformerMixin, BaseEstimator):
 
     # -- online ----------------------------------------------------------------------------------------------------
 
-    def start(self, n_streams: int = 1) -> Live:
-        """A filter at work: one stream, or a bank of them."""
+    def start(self, n_streams: int = 1) -> Any:
+        """A filter at work, on one stream or a bank of them: a `Live`, or for symbols a `SymbolLive`."""
         check_is_fitted(self)
-        return Live(self.filter_, n_streams)
+        return Live(self.filter_, n_streams) if self.filter_.alphabet is None else SymbolLive(self.filter_, n_streams)
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -315,7 +350,7 @@ class PSIM(TransformerMixin, BaseEstimator):
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take over the arrays of a file, once all that was read is known to be of one piece."""
         learner: Any = self.learner_  # narrowed to one class, it would be less to mypy than to replace()
-        kind: Any = RandomFourierRidge if isinstance(self.filter_.regressors[-1], RandomFourier) else Ridge
+        kind: Any = _learner_of(self.filter_.regressors[-1])
         whole = type(self.n_rounds_) is int and self.n_rounds_ >= 0 and isinstance(self.trials_, list)
         if not (whole and isinstance(self.recipe_, Recipe) and isinstance(learner, kind)):
             raise ValueError("n_rounds, trials, recipe or learner is not what it should be")
@@ -343,7 +378,7 @@ class PSIM(TransformerMixin, BaseEstimator):
     def _shapes(self, hints: list[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         """Of the arrays that `_sums` writes for this filter, with hints grouped like this."""
         regressor, hinting = self.filter_.regressors[-1], self.filter_.hinting
-        linear = regressor.linear if isinstance(regressor, RandomFourier) else regressor
+        linear = getattr(regressor, "linear", regressor)
         assert isinstance(linear, Linear)
         p, q = linear.weights.shape
         width, n_hints = (0, 0) if hinting is None else hinting.weights.shape
@@ -361,10 +396,18 @@ class PSIM(TransformerMixin, BaseEstimator):
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
-    def _received(self, X: Any) -> Received:
-        """Recordings in any form, checked for the channels of `fit`."""
+    def _learnt_from(self, X: Any) -> Trajectories:
+        """Recordings for `fit`."""
+        if not is_symbolic(self.features):
+            return checked(self, X, reset=True, least_rows=2).trajectories
+        data = received_symbols(X).trajectories
+        remember(self, data.n_channels, None)
+        return data
+
+    def _received(self, X: Any) -> Received | ReceivedSymbols:
+        """Recordings in any form, checked for the channels or symbols of `fit`."""
         check_is_fitted(self)
-        return checked(self, X)
+        return checked(self, X) if self.filter_.alphabet is None else received_symbols(X, self.filter_.alphabet)
 
     def _future_inputs(self, inputs: Any, m: int, steps: int) -> Float[np.ndarray, "m steps p"] | None:
         if inputs is None:
@@ -401,6 +444,14 @@ class PSIM(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.target_tags.required = False
         return tags
+
+
+def _learner_of(regressor: Any) -> Any:
+    """The classes of learners that make regressors like this one, of those that a file can hold."""
+    if isinstance(regressor, Conditional | Projected):
+        return SymbolLogistic if getattr(regressor, "link", None) == "softmax" else SymbolRidge
+    learners = {RandomFourier: RandomFourierRidge, MeanAndVariance: GaussianLearner}
+    return learners.get(type(regressor), Ridge)
 
 
 def _sums_shapes(prefix: str, p: int, q: int) -> dict[str, tuple[int, ...]]:

@@ -15,6 +15,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Forecaster",
+    "Measure",
     "compare",
     "errors_by_horizon",
     "folds",
@@ -22,6 +23,10 @@ __all__ = [
     "power",
     "time_folds",
 ]
+
+
+Measure = Callable[[Float[np.ndarray, "rows horizon n"], Float[np.ndarray, "rows horizon n"]], np.ndarray]
+"""From predictions and truth, NaN where not observed, to one number for each horizon."""
 
 
 @runtime_checkable
@@ -50,6 +55,7 @@ def errors_by_horizon(
     *,
     skip: int = 0,
     scale: Float[np.ndarray, " n"] | None = None,
+    measure: Measure | None = None,
 ) -> Float[np.ndarray, " horizon"]:
     """Mean squared error of the 1- to `horizon`-step predictions, summed over channels.
 
@@ -62,6 +68,7 @@ def errors_by_horizon(
         horizon: the largest number of steps ahead.
         skip: rows at the beginning of each trajectory from which no prediction is scored.
         scale: divide each channel by this first, for channels of different units.
+        measure: of predictions and truth, instead of squared errors: `LogLoss().nats` for symbols.
     """
     plan = schedule(trajectories.offsets)
     rows = (plan.time >= skip) & plan.reaches(horizon - 1)
@@ -80,6 +87,8 @@ def errors_by_horizon(
     residuals = truth - predicted
     if not np.isfinite(predicted).all():
         return np.full(horizon, np.inf)
+    if measure is not None:
+        return measure(predicted, truth)
     return mean_square(residuals if scale is None else residuals / scale)
 
 

@@ -16,11 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from psimlearn.alphabet import Alphabet
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.features import Features, Persistent, Stack, Variances
 from psimlearn.feedback import Feedback
 from psimlearn.gaps import conditional_fill
 from psimlearn.layout import Layout, Scaling, controls, lay_out
+from psimlearn.onehot import OneHot
 from psimlearn.regressors import Linear, Regressor, block_by_block
 from psimlearn.trajectories import Trajectories
 from psimlearn.uncertainty import Calibration, Correlation, log_likelihood
@@ -29,7 +31,10 @@ from psimlearn.windows import RowIndex, Schedule, beliefs_before, coming_places,
 __all__ = ["Filter", "Rollout", "Standing", "State", "Table"]
 
 
-UNCALIBRATED = "uncertainty needs a calibrated filter, as PSIM.fit makes it; received one without calibration."
+UNCALIBRATED = (
+    "uncertainty needs a calibrated filter of numbers, as PSIM.fit makes it; received one without calibration. The "
+    "uncertainty about symbols is their probability: predict_proba."
+)
 
 
 class State(NamedTuple):
@@ -97,6 +102,8 @@ class Filter:
     """From [m_t; x_t; ..; x_{t-lags+1}; u_t (; u_{t+1})] to the hints at t: a read-out, no part of the belief."""
     names: tuple[str, ...] | None = None
     """Of the channels."""
+    alphabet: Alphabet | None = None
+    """Of symbols, where the channels are their indicators."""
 
     # -- one observation at a time ---------------------------------------------------------------------------------
 
@@ -324,6 +331,8 @@ class Filter:
         self, belief: Float[np.ndarray, "b d"], x: Float[np.ndarray, "b n"], unseen: Int[np.ndarray, " b"]
     ) -> Float[np.ndarray, " b"]:
         """The log-likelihood of standardised observations under the beliefs held before them."""
+        if isinstance(self.features, OneHot):
+            return _log_probability(self.expected(belief), x)
         variance = np.broadcast_to(np.diag(self.covariance), x.shape)
         if self.calibration is not None:
             own = None if self._variances is None else self._variances.variance(belief)[:, 0]
@@ -424,3 +433,10 @@ class Filter:
         if u is None:
             raise DataError("this filter was learnt with inputs: give the inputs of every row, and future_inputs.")
         return controls(self.input_scaling, u, u if next_u is None else next_u, self.feedthrough)
+
+
+def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarray, "b v"]) -> Float[np.ndarray, " b"]:
+    """Of the symbols of one-hot rows; 0 where none was observed."""
+    with np.errstate(divide="ignore"):
+        nats: np.ndarray = np.log(np.sum(np.where(x > 0, probabilities * x, 0.0), axis=1))
+    return np.where(np.isnan(x).any(axis=1), 0.0, nats)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psimlearn.baselines import LastObservation, TrainingMean
+from psimlearn.baselines import KGram, LastObservation, TrainingMean
 from psimlearn.blackbox import SklearnLearner
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, folds, time_folds
@@ -14,9 +14,12 @@ from psimlearn.extras import imported
 from psimlearn.features import Persistent, Stack
 from psimlearn.filter import Filter
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
-from psimlearn.report import described, error_table, spectral_radius
+from psimlearn.losses import LogLoss, Squared
+from psimlearn.onehot import OneHot
+from psimlearn.report import NATS, described, error_table, spectral_radius
 from psimlearn.select import Candidate, Course, Run, Space, Trial, screened, search
 from psimlearn.settings import Settings
+from psimlearn.symbolic import SymbolRidge
 from psimlearn.train.finish import HintSums, hint_sums, with_calibration, with_hints
 from psimlearn.train.recipe import Prior, Recipe
 from psimlearn.train.score import Round
@@ -43,6 +46,11 @@ CAUTIOUS = 1.0
 """The ridge where there is too little data to choose one."""
 WORSE = 2.0
 """A filter refitted on everything may be no worse on what it has now seen than this times its held-out error."""
+SYMBOL_RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+FLOORS = (1e-6, 1e-4, 1e-2)
+"""Shares of predicted distributions that are how often futures followed a symbol in training."""
+FEW_WORDS = 1000
+"""Continuations over which k-grams are summed for the report."""
 
 Split = tuple[Trajectories, Trajectories]
 
@@ -89,10 +97,11 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
     everything = data if settings.refit or explicit or not splits else splits[0][0]
     tell(f"training on {len(everything)} recordings with the settings chosen")
     final, learner, sums = _trained(everything, choice, settings, seed, tell)
-    if not final.error <= WORSE * choice.error:
+    if not final.error <= choice.error + (WORSE - 1) * abs(choice.error):  # a likelihood may be negative
         notes.append("refitted on all recordings the filter got worse in closed loop; the one chosen is kept")
         final, learner, sums = _trained(choice.splits[0][0], choice, settings, seed, tell)
-    filter = with_calibration(final.filter, choice.judged)
+    symbolic = isinstance(settings.features, OneHot)
+    filter = final.filter if symbolic else with_calibration(final.filter, choice.judged)
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
     report = {
@@ -105,8 +114,12 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
             "epochs": choice.epochs,
         },
         "criterion": settings.criterion,
-        "units": "standard deviations" if choice.candidate.recipe.standardise else "units of the recordings",
-        "errors": _errors(choice, settings.features.window),
+        "units": NATS
+        if symbolic
+        else "standard deviations"
+        if choice.candidate.recipe.standardise
+        else "units of the recordings",
+        "errors": (_nats if symbolic else _errors)(choice, settings.features.window),
         "tried": len(choice.trials),
         "diverged": sum(not np.isfinite(t.error) for t in choice.trials),
         "clipped": final.clipped,
@@ -173,6 +186,9 @@ def _searched(
 ) -> tuple[Run, list[Trial]]:
     if isinstance(settings.learner, Learner):
         return search(courses, Space((settings.learner,), recipes, refine=False, ranks=ranks), settings.n_rounds, tell)
+    if isinstance(settings.features, OneHot):
+        floors = tuple(SymbolRidge(settings.features, floor=floor) for floor in FLOORS)
+        return search(courses, Space(floors, recipes, SYMBOL_RIDGES), settings.n_rounds, tell)
     linear = Space((Ridge(),), recipes, RIDGES, between=_between(settings), ranks=ranks)
     if settings.learner == "ridge":
         return search(courses, linear, settings.n_rounds, tell)
@@ -255,11 +271,14 @@ def _fourier_space(settings: Settings, guide: Recipe, n_features: int) -> Space:
 
 def _autoregressions(courses: Sequence[Course], trials: Sequence[Trial], settings: Settings) -> list[Filter]:
     """The best direct autoregression by ridge, one for each course: from what was tried, or tried now."""
+    if isinstance(settings.features, OneHot):
+        return []
     tried = [t for t in trials if t.candidate.recipe.belief_weight == 0 and isinstance(t.candidate.learner, Ridge)]
     if settings.trainer == "forward" or not tried:
         plain = Recipe(lags=settings.features.window, belief_weight=0.0)
         stack = Stack(settings.features.window)
-        courses = [replace(c, features=stack, init="history", trainer="dagger", standard=plain) for c in courses]
+        common: dict[str, Any] = {"init": "history", "trainer": "dagger", "loss": Squared()}
+        courses = [replace(c, features=stack, standard=plain, **common) for c in courses]
         recipes = (plain, replace(plain, prior="last"))
         tried = screened(Space((Ridge(),), recipes, RIDGES).candidates(), courses)
     best = min(tried, key=lambda t: t.error)
@@ -281,7 +300,9 @@ def _unchosen(data: Trajectories, settings: Settings, seed: int) -> _Choice:
         )
     )
     learner = settings.learner
-    if not isinstance(learner, Learner):
+    if isinstance(settings.features, OneHot) and not isinstance(learner, Learner):
+        learner = SymbolRidge(settings.features, CAUTIOUS, floor=FLOORS[-1])
+    elif not isinstance(learner, Learner):
         learner = RandomFourierRidge(_n_fourier(data), CAUTIOUS) if learner == "rff" else Ridge(CAUTIOUS)
     course = _course(data, data, settings, seed, len(data))
     run = Run.of(Candidate(literal, learner), [course], settings.n_rounds).advance(settings.n_rounds)
@@ -313,6 +334,7 @@ def _course(train: Trajectories, held: Trajectories, settings: Settings, seed: i
         seed,
         n_recordings,
         settings.standard,
+        settings.loss,
     )
 
 
@@ -353,6 +375,21 @@ def _errors(choice: _Choice, window: int) -> dict[str, list[float]]:
     horizon = max(1, min(window, *(int(held.lengths.max()) - 1 for _, held in choice.splits)))
     held = [(held, round.filter.scaling.scale) for (_, held), round in zip(choice.splits, choice.winners, strict=True)]
     return error_table(methods, held, horizon)
+
+
+def _nats(choice: _Choice, window: int) -> dict[str, list[float]]:
+    """The same for symbols: nats by horizon, beside how often symbols come and beside k-grams."""
+    methods: dict[str, list[Forecaster]] = {
+        "frequencies": [KGram.fit(train, 1) for train, _ in choice.splits],
+        "bigrams": [KGram.fit(train, 2) for train, _ in choice.splits],
+        "trigrams": [KGram.fit(train, 3) for train, _ in choice.splits],
+        "PSIM": [round.filter for round in choice.winners],
+    }
+    longest = min(int(held.lengths.max()) - 1 for _, held in choice.splits)
+    v = choice.splits[0][0].n_channels
+    horizon = max(1, min(window, longest, 1 + int(np.log(FEW_WORDS) / np.log(max(v, 2)))))
+    held = [(held, np.ones(v)) for _, held in choice.splits]
+    return error_table(methods, held, horizon, LogLoss().nats)
 
 
 # -- splitting -------------------------------------------------------------------------------------------------------

@@ -25,12 +25,15 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from psimlearn.alphabet import Alphabet
+from psimlearn.conditioning import Conditional, Link, Projected
 from psimlearn.errors import ModelFileError
 from psimlearn.features import SecondMoment, Stack, StackSquares
 from psimlearn.feedback import Feedback
 from psimlearn.filter import Filter
 from psimlearn.layout import Scaling
-from psimlearn.regressors import Linear, RandomFourier, Regressor
+from psimlearn.onehot import LARGEST, OneHot, OneHotMarginals, OneHotProduct
+from psimlearn.regressors import Linear, MeanAndVariance, RandomFourier, Regressor
 from psimlearn.uncertainty import LEVELS, Calibration
 
 __all__ = ["Saved", "load", "read", "save"]
@@ -44,12 +47,17 @@ LARGEST_HEADER = 10_000_000
 LARGEST_COUNT = 2**31 - 1
 """Of window and lags: what they multiply stays a number that can be printed."""
 
-FEATURES: dict[str, type[SecondMoment | Stack | StackSquares]] = {
+FEATURES: dict[str, type[SecondMoment | Stack | StackSquares | OneHot]] = {
+    "OneHotMarginals": OneHotMarginals,
+    "OneHotProduct": OneHotProduct,
     "SecondMoment": SecondMoment,
     "Stack": Stack,
     "StackSquares": StackSquares,
 }
-LINEAR, FOURIER, FOURIER_AND_RAW = REGRESSORS = ("Linear", "RandomFourier", "RandomFourier with raw inputs")
+LINEAR, FOURIER, FOURIER_AND_RAW = ("Linear", "RandomFourier", "RandomFourier with raw inputs")
+VARIANCES, PROJECTED, CONDITIONAL, SOFTMAX = ("MeanAndVariance", "Projected", "Conditional", "Conditional by softmax")
+OF_SYMBOLS = (PROJECTED, CONDITIONAL, SOFTMAX)
+REGRESSORS = (LINEAR, FOURIER, FOURIER_AND_RAW, VARIANCES, *OF_SYMBOLS)
 SETTINGS = {
     "feedback_weight",
     "features",
@@ -144,7 +152,8 @@ def _settings(filter: Filter, notes: dict[str, Any]) -> dict[str, Any]:
         f"features: required one of {', '.join(FEATURES)}, received {features.__name__}, which a file without code "
         "cannot hold. Keep the recordings and the script that learns the filter, and learn it again",
     )
-    return {
+    spelt = filter.alphabet
+    return ({} if spelt is None else {"alphabet": [list(spelt.symbols), spelt.other]}) | {
         "feedback_weight": float(filter.feedback.weight),
         "features": features.__name__,
         "feedthrough": bool(filter.feedthrough),
@@ -165,10 +174,14 @@ def _kind(regressor: Regressor) -> str:
         return LINEAR
     if type(regressor) is RandomFourier:
         return FOURIER_AND_RAW if regressor.raw_inputs else FOURIER
+    if type(regressor) is Conditional:
+        return SOFTMAX if regressor.link == "softmax" else CONDITIONAL
+    if type(regressor) in (MeanAndVariance, Projected):
+        return type(regressor).__name__
     raise ModelFileError(
-        f"regressor: required Linear or RandomFourier, received {type(regressor).__name__}. A foreign estimator could "
-        "only be kept by pickle, which runs whatever it holds: learn with Ridge or RandomFourierRidge, or keep the "
-        "recordings and the script that learns the filter."
+        f"regressor: required one of {', '.join(REGRESSORS)}, received {type(regressor).__name__}. A foreign estimator "
+        "could only be kept by pickle, which runs whatever it holds: learn with Ridge or RandomFourierRidge, or keep "
+        "the recordings and the script that learns the filter."
     )
 
 
@@ -190,7 +203,9 @@ def _arrays(filter: Filter) -> Arrays:
 def _regressor_arrays(regressor: Regressor) -> Arrays:
     if isinstance(regressor, RandomFourier):
         return {"directions": regressor.directions, **vars(regressor.linear)}
-    return dict(vars(regressor))
+    if isinstance(regressor, Conditional | Projected):
+        return {"least": regressor.least, **vars(regressor.linear)}
+    return dict(vars(regressor.linear if isinstance(regressor, MeanAndVariance) else regressor))
 
 
 # -- bytes -------------------------------------------------------------------------------------------------------------
@@ -306,7 +321,11 @@ def _checked_settings(text: str | None, arrays: Arrays) -> dict[str, Any]:
     _require(_text(settings) == text, "damaged: the settings are not as psimlearn writes them")
     received = settings.pop("sha256", None)
     _require(received == _digest(settings, arrays), "damaged: the contents do not have the sha256 that was saved")
-    _require(set(settings) == SETTINGS, f"settings: required {sorted(SETTINGS)}, received {sorted(settings)!s:.300}")
+    settings.setdefault("alphabet", None)  # only filters of symbols have one
+    _require(
+        set(settings) == SETTINGS | {"alphabet"},
+        f"settings: required {sorted(SETTINGS)}, received {sorted(settings)!s:.300}",
+    )
     _check_settings(settings)
     return settings
 
@@ -319,7 +338,9 @@ def _counts(value: Any) -> bool:
 def _check_settings(settings: dict[str, Any]) -> None:
     """Whether each setting, by itself, is one that `_settings` could have written."""
     weight, names, regressors = settings["feedback_weight"], settings["names"], settings["regressors"]
+    symbolic = settings["features"] in ("OneHotProduct", "OneHotMarginals")
     rules = {
+        "alphabet": settings["alphabet"] is None or (symbolic and _spells(settings["alphabet"])),
         "features": settings["features"] in list(FEATURES),
         "window": _counts(settings["window"]),
         "lags": _counts(settings["lags"]),
@@ -330,10 +351,23 @@ def _check_settings(settings: dict[str, Any]) -> None:
         "psimlearn": isinstance(settings["psimlearn"], str),
         "regressors": isinstance(regressors, list)
         and len(regressors) > 0
-        and all(kind in REGRESSORS for kind in regressors),
+        and all(kind in REGRESSORS and (kind in OF_SYMBOLS) <= symbolic for kind in regressors),
     }
     for name, holds in rules.items():
         _require(holds, f"{name}: required a setting of a filter, received {settings[name]!r:.80}")
+
+
+def _spells(alphabet: Any) -> bool:
+    """Whether this is an alphabet as `_settings` writes it."""
+    if not (isinstance(alphabet, list) and len(alphabet) == 2 and isinstance(alphabet[0], list)):
+        return False
+    symbols, other = alphabet
+    return (
+        len(symbols) > 0
+        and all(type(symbol) in (int, str) for symbol in symbols)
+        and len({(type(symbol), symbol) for symbol in symbols}) == len(symbols)
+        and (other is None or (type(other) in (int, str) and other in symbols))
+    )
 
 
 def _require_float64(name: str, array: np.ndarray) -> None:
@@ -356,6 +390,8 @@ def _check_shapes(arrays: Arrays, settings: dict[str, Any]) -> None:
         _require(received == shape, f"array {name}: required shape {shape}, received {received}")
     n = len(arrays["scaling.mean"])
     _require(names is None or len(names) == n, f"names: required {n}, one for each channel, received {names!r:.80}")
+    alphabet = settings["alphabet"]
+    _require(alphabet is None or len(alphabet[0]) == n, f"alphabet: required {n} symbols, received {alphabet!r:.80}")
     _require(
         not settings["feedthrough"] or "input_scaling.mean" in arrays,
         "feedthrough: required a filter with inputs, received one without",
@@ -379,7 +415,7 @@ def _shapes(arrays: Arrays, settings: dict[str, Any]) -> dict[str, tuple[int, ..
     _require(2 * n_regressors <= len(arrays), f"missing arrays: {n_regressors} regressors have more than {len(arrays)}")
     parts = {name.split(".")[0] for name in arrays}
     n = size("scaling.mean")
-    d = _width(settings["features"], settings["window"] * n)
+    d = _width(settings["features"], settings["window"], n)
     inputs = size("input_scaling.mean") if "input_scaling" in parts else 0
     r = size("feedback.directions", 1) if "feedback.directions" in arrays else d
     beside = settings["lags"] * n + (1 + settings["feedthrough"]) * inputs
@@ -392,12 +428,16 @@ def _shapes(arrays: Arrays, settings: dict[str, Any]) -> dict[str, tuple[int, ..
         "feedback.scale": (r,),
     }
     for i, kind in enumerate(settings["regressors"]):
-        p = r + beside
-        if kind != LINEAR:
+        p, q = r + beside, d
+        if kind in OF_SYMBOLS:
+            v = 1 if kind == PROJECTED else n
+            shapes[f"regressors.{i}.least"] = (v, d)
+            p, q = (p, d) if kind == PROJECTED else (p - n, n * d)
+        if kind in (FOURIER, FOURIER_AND_RAW):
             half = size(f"regressors.{i}.directions", 1)
             shapes[f"regressors.{i}.directions"] = (p, half)
             p = 2 * half + (p if kind == FOURIER_AND_RAW else 0)
-        shapes |= {f"regressors.{i}.weights": (p, d), f"regressors.{i}.intercept": (d,)}
+        shapes |= {f"regressors.{i}.weights": (p, q), f"regressors.{i}.intercept": (q,)}
     if "centre" in arrays:
         shapes["centre"] = (d,)
     if "feedback.directions" in arrays:
@@ -415,9 +455,14 @@ def _shapes(arrays: Arrays, settings: dict[str, Any]) -> dict[str, tuple[int, ..
     return shapes
 
 
-def _width(features: str, w: int) -> int:
-    """d, where a window has w numbers: by formula, as laying out what a file merely claims could fill the memory."""
-    return {"Stack": w, "StackSquares": 2 * w, "SecondMoment": w + w * (w + 1) // 2}[features]
+def _width(features: str, window: int, n: int) -> int:
+    """d, for n channels: by formula, as laying out what a file merely claims could fill the memory."""
+    w = window * n
+    if features == "OneHotProduct":
+        _require(window * np.log(n) <= np.log(LARGEST) + 1e-9, f"window: required fewer words than {n}^{window}")
+        return int(n**window)
+    widths = {"Stack": w, "StackSquares": 2 * w, "SecondMoment": w + w * (w + 1) // 2, "OneHotMarginals": w}
+    return widths[features]
 
 
 def _check_values(arrays: Arrays) -> None:
@@ -434,6 +479,9 @@ def _check_values(arrays: Arrays) -> None:
     if "feedback.low" in arrays:
         ordered = arrays["feedback.low"] <= arrays["feedback.high"]
         _require(bool(ordered.all()), "array feedback.low: required at most feedback.high, received more")
+    for name in arrays:
+        if name.endswith(".least"):
+            _require((arrays[name] >= 0).all(), f"array {name}: required numbers of at least 0, received others")
     _require(_definite(arrays["covariance"]), "array covariance: required a positive definite matrix, received another")
 
 
@@ -452,9 +500,11 @@ def _built(settings: dict[str, Any], arrays: Arrays) -> Filter:
     """The filter that checked settings and arrays describe."""
     inputs = Scaling(*_pick(arrays, "input_scaling", Scaling._fields)) if "input_scaling.mean" in arrays else None
     known = Calibration(*_pick(arrays, "calibration", Calibration._fields)) if "calibration.base" in arrays else None
+    features = FEATURES[settings["features"]](settings["window"])
+    spelt = settings["alphabet"]
     return Filter(
-        features=FEATURES[settings["features"]](settings["window"]),
-        regressors=tuple(_regressor(kind, arrays, i) for i, kind in enumerate(settings["regressors"])),
+        features=features,
+        regressors=tuple(_regressor(kind, arrays, i, features) for i, kind in enumerate(settings["regressors"])),
         initial=arrays["initial"],
         scaling=Scaling(*_pick(arrays, "scaling", Scaling._fields)),
         feedback=Feedback(
@@ -471,6 +521,7 @@ def _built(settings: dict[str, Any], arrays: Arrays) -> Filter:
         calibration=known,
         hinting=_linear(arrays, "hinting") if "hinting.weights" in arrays else None,
         names=None if settings["names"] is None else tuple(settings["names"]),
+        alphabet=None if spelt is None else Alphabet(tuple(spelt[0]), spelt[1]),
     )
 
 
@@ -482,8 +533,15 @@ def _linear(arrays: Arrays, part: str) -> Linear:
     return Linear(arrays[f"{part}.weights"], arrays[f"{part}.intercept"])
 
 
-def _regressor(kind: str, arrays: Arrays, i: int) -> Regressor:
+def _regressor(kind: str, arrays: Arrays, i: int, features: Any) -> Regressor:
     linear = _linear(arrays, f"regressors.{i}")
     if kind == LINEAR:
         return linear
+    if kind == VARIANCES:
+        return MeanAndVariance(linear)
+    if kind == PROJECTED:
+        return Projected(linear, arrays[f"regressors.{i}.least"], features)
+    if kind in OF_SYMBOLS:
+        link: Link = "softmax" if kind == SOFTMAX else "simplex"
+        return Conditional(linear, arrays[f"regressors.{i}.least"], features, link)
     return RandomFourier(arrays[f"regressors.{i}.directions"], kind == FOURIER_AND_RAW, linear)

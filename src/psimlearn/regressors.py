@@ -7,7 +7,16 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["Linear", "RandomFourier", "Regressor", "block_by_block", "fourier_features"]
+__all__ = [
+    "Linear",
+    "Mapped",
+    "MeanAndVariance",
+    "Opaque",
+    "RandomFourier",
+    "Regressor",
+    "block_by_block",
+    "fourier_features",
+]
 
 
 @runtime_checkable
@@ -77,6 +86,55 @@ class RandomFourier:
     ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
         """Block by block: every feature depends on every column."""
         return block_by_block(self, z, offset)
+
+
+LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE = np.log(1e-8), np.log(1e8)
+"""Bounds of a fitted variance, in squared standard deviations of the channel."""
+
+
+class Opaque:
+    """Regressors that end in something other than a linear map: nothing can be folded in or computed ahead."""
+
+    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
+        """Predict one output row for each input row."""
+        raise NotImplementedError
+
+    def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> "Mapped":
+        """The map is applied to what comes out."""
+        return Mapped(self, linear, shift)
+
+    def recursion(
+        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
+    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
+        """Block by block."""
+        return block_by_block(self, z, offset)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanAndVariance(Opaque):
+    """z -> [mean; mean^2 + variance], where the mean and the logarithm of the variance are linear in z."""
+
+    linear: Linear
+
+    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
+        """First and second moments, one row for each row of z."""
+        mean, log_variance = np.split(self.linear(z), 2, axis=1)
+        variance = np.exp(np.clip(log_variance, LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE))
+        return np.concatenate([mean, mean**2 + variance], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped(Opaque):
+    """An opaque regressor, followed by an affine map of its output."""
+
+    regressor: Regressor
+    linear: Callable[[np.ndarray], np.ndarray]
+    shift: Float[np.ndarray, " r"]
+
+    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
+        """One row of outputs for each row of z."""
+        y: np.ndarray = self.linear(self.regressor(z)) + self.shift
+        return y
 
 
 def block_by_block(

@@ -7,16 +7,26 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError
-from psimlearn.evaluate import Forecaster, errors_by_horizon
+from psimlearn.evaluate import Forecaster, Measure, errors_by_horizon
 from psimlearn.filter import Filter
 from psimlearn.regressors import Linear
 from psimlearn.trajectories import Trajectories
 
-__all__ = ["described", "error_table", "spectral_radius", "summarised"]
+__all__ = ["NATS", "described", "error_table", "spectral_radius", "summarised"]
 
-LEARNERS = {"Ridge": "linear regression", "RandomFourierRidge": "random Fourier features"}
-METHODS = ("training mean", "last observation", "autoregression", "PSIM")
+LEARNERS = {
+    "Ridge": "linear regression",
+    "RandomFourierRidge": "random Fourier features",
+    "GaussianLearner": "regression of mean and log-variance",
+    "SymbolRidge": "joint regression and conditioning",
+    "SymbolLogistic": "logistic regression",
+}
+METHODS = ("training mean", "last observation", "autoregression", "frequencies", "bigrams", "trigrams", "PSIM")
 """From the simplest to ours; a file does not keep an order."""
+
+
+NATS = "nats per symbol"
+"""The unit of errors in predicting symbols."""
 
 
 def described(data: Trajectories) -> dict[str, Any]:
@@ -37,6 +47,7 @@ def error_table(
     methods: Mapping[str, Sequence[Forecaster]],
     held_out: Sequence[tuple[Trajectories, Float[np.ndarray, " n"]]],
     horizon: int,
+    measure: Measure | None = None,
 ) -> dict[str, list[float]]:
     """Errors by horizon, averaged over splits, of which each has a forecaster and a scale of channels.
 
@@ -46,7 +57,7 @@ def error_table(
     for name, forecasters in methods.items():
         try:
             errors = [
-                errors_by_horizon(forecaster, held, horizon, skip=1, scale=scale)
+                errors_by_horizon(forecaster, held, horizon, skip=1, scale=scale, measure=measure)
                 for forecaster, (held, scale) in zip(forecasters, held_out, strict=bool(forecasters))
             ]
         except DataError:  # nothing was observed at some horizon
@@ -67,7 +78,9 @@ def spectral_radius(filter: Filter) -> float | None:
 
 def summarised(report: Mapping[str, Any]) -> str:
     """A report as text."""
-    data, choices = report["data"], report["choices"]
+    data, choices, symbolic = report["data"], report["choices"], report["units"] == NATS
+    what = "symbols" if symbolic else "channels"
+    unit = NATS if symbolic else f"squared {report['units']}, channels summed"
     extras = "".join(f", {data[what]} {what}" for what in ("inputs", "hints") if data[what])
     gaps = f", {data['missing']:.1%} missing" if data["missing"] else ""
     ridge = "" if choices["alpha"] is None else f", ridge {choices['alpha']:.0e}"
@@ -80,7 +93,7 @@ def summarised(report: Mapping[str, Any]) -> str:
     lines = [
         (
             f"data       {data['recordings']} recordings of {data['shortest']} to {data['longest']} rows, "
-            f"{data['rows']} in all, {data['channels']} channels{extras}{gaps}"
+            f"{data['rows']} in all, {data['channels']} {what}{extras}{gaps}"
         ),
         (
             f"chosen     {learner}; lags {choices['lags']}, prior {choices['prior']!r}, belief weight "
@@ -93,7 +106,7 @@ def summarised(report: Mapping[str, Any]) -> str:
             f"dropped{radius}"
         ),
         "",
-        f"held-out error by steps ahead, in squared {report['units']}, channels summed:",
+        f"held-out error by steps ahead, in {unit}:",
     ]
     steps = len(next(iter(report["errors"].values()), []))
     lines.append(" " * 18 + "".join(f"{h:>10}" for h in range(1, steps + 1)))

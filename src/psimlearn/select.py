@@ -15,13 +15,14 @@ import numpy as np
 from psimlearn.errors import DivergedError
 from psimlearn.features import Features, Stack
 from psimlearn.filter import Filter
-from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.learners import Learner, Ridge
+from psimlearn.losses import Loss, Squared
 from psimlearn.train.backprop import backprop, randomised
 from psimlearn.train.dagger import aggregate
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.init import Beginning, Ground, begin, ground
 from psimlearn.train.recipe import Init, Recipe
-from psimlearn.train.revise import revised, with_ridge
+from psimlearn.train.revise import OnSums, revised, with_ridge
 from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
 from psimlearn.trajectories import Trajectories
 from psimlearn.watch import Watch
@@ -49,11 +50,11 @@ class Candidate(NamedTuple):
     @property
     def alpha(self) -> float | None:
         """The ridge, where the learner has one."""
-        return self.learner.alpha if isinstance(self.learner, Ridge | RandomFourierRidge) else None
+        return self.learner.alpha if isinstance(self.learner, OnSums) else None
 
     def with_alpha(self, alpha: float) -> "Candidate":
         """The same with another ridge."""
-        assert isinstance(self.learner, Ridge | RandomFourierRidge)
+        assert isinstance(self.learner, OnSums)
         return self._replace(learner=replace(self.learner, alpha=alpha))
 
     @property
@@ -142,6 +143,7 @@ class Course:
     """Of the whole data, all splits together."""
     standard: Recipe
     """What all candidates have in common."""
+    loss: Loss = field(default_factory=Squared)
     _ground: Ground | None = field(default=None, init=False)
     _kept: dict[Any, tuple[Beginning, HeldOut]] = field(default_factory=dict, init=False)
 
@@ -190,7 +192,7 @@ class Course:
             self._ground = ground(self.train, self.features, self.init, self.standard)
         rng = np.random.default_rng(self.seed)
         begun = begin(self._ground, candidate.learner, self.init, candidate.recipe, rng)
-        return begun, held_out(begun.filter, self.validation, self.criterion)
+        return begun, held_out(begun.filter, self.validation, self.criterion, self.loss)
 
 
 @dataclass(eq=False)

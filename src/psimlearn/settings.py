@@ -1,7 +1,7 @@
 """What the parameters of an estimator mean: words to be chosen from, objects to be taken, and neither by accident."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,25 +11,46 @@ from sklearn.utils import check_random_state
 from psimlearn.blackbox import SklearnLearner
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.features import Features, SecondMoment, Stack, StackSquares
+from psimlearn.gaussian import GaussianLearner
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.losses import GaussianNLL, LogLoss, Loss, Squared
+from psimlearn.onehot import OneHot, OneHotMarginals, OneHotProduct
 from psimlearn.panels import received
 from psimlearn.select import Trainer
+from psimlearn.sequences import received_symbols
+from psimlearn.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge
 from psimlearn.train.recipe import Init, Prior, Recipe
 from psimlearn.train.score import Criterion
 from psimlearn.trajectories import Trajectories
 
-__all__ = ["Settings", "at_least_one", "finite", "interpreted", "lively", "plain", "seed_of", "with_infinities"]
+__all__ = [
+    "Settings",
+    "at_least_one",
+    "finite",
+    "interpreted",
+    "is_symbolic",
+    "lively",
+    "plain",
+    "seed_of",
+    "with_infinities",
+]
 
-FEATURES: dict[str, type[Stack | StackSquares | SecondMoment]] = {
+FEATURES: dict[str, type[Stack | StackSquares | SecondMoment | OneHot]] = {
     "stack": Stack,
     "squares": StackSquares,
     "moments": SecondMoment,
+    "onehot": OneHotProduct,
+    "onehot-marginals": OneHotMarginals,
 }
-LEARNERS = ("ridge", "rff", "auto")
+LEARNERS = ("ridge", "rff", "auto", "gaussian")
+SYMBOL_LEARNERS = ("ridge", "logistic")
 OBJECTS: dict[str, type] = {
-    kind.__name__: kind for kind in (Stack, StackSquares, SecondMoment, Ridge, RandomFourierRidge, Recipe)
+    kind.__name__: kind
+    for kind in (*FEATURES.values(), Ridge, RandomFourierRidge, GaussianLearner, SymbolLogistic, SymbolRidge, Recipe)
 }
 """Settings that are objects and that a file can describe."""
+LOGISTIC_ALPHA = 1e-5
+"""The penalty of logistic regression where it is not chosen."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,13 @@ class Settings:
     criterion: Criterion
     validation: float | Trajectories
     refit: bool
+    loss: Loss
+    """What the criterion is measured in."""
+
+
+def is_symbolic(features: Any) -> bool:
+    """Whether this means features of symbols."""
+    return isinstance(features, OneHot) or (isinstance(features, str) and features.startswith("onehot"))
 
 
 def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
@@ -62,9 +90,12 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
     if not (recipe is None or isinstance(recipe, Recipe)):
         raise SettingsError(f"recipe: required a Recipe or None, received {recipe!r}.")
     box, feedthrough = _switch(given["box"], "box"), _switch(given["feedthrough"], "feedthrough")
+    features = _features(given["features"], at_least_one(given["window"], "window"))
     settings = Settings(
-        features=_features(given["features"], at_least_one(given["window"], "window")),
-        learner=_learner(given["learner"]),
+        features=features,
+        learner=_symbol_learner(given["learner"], features)
+        if isinstance(features, OneHot)
+        else _learner(given["learner"]),
         trainer=_one_of(given["trainer"], get_args(Trainer), "trainer"),
         n_rounds=at_least_one(given["n_rounds"], "n_rounds"),
         init=_one_of(given["init"], get_args(Init), "init"),
@@ -78,9 +109,66 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         criterion=_one_of(given["criterion"], get_args(Criterion), "criterion"),
         validation=_validation(given["validation"], data),
         refit=_switch(given["refit"], "refit"),
+        loss=Squared(),
     )
+    if isinstance(settings.features, OneHot) or data.alphabet is not None:
+        return _for_symbols(settings, given, data)
+    if isinstance(settings.learner, GaussianLearner):
+        settings = _for_likelihood(settings)
     _check_together(settings)
     return settings
+
+
+def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectories) -> Settings:
+    """Probabilities leave nothing to be scaled, shrunk or boxed; what would have to be ignored is refused."""
+    features = settings.features
+    if not isinstance(features, OneHot) or data.alphabet is None:
+        raise SettingsError(
+            f"features: required 'onehot' or 'onehot-marginals' for symbols, and others for numbers, received "
+            f"{given['features']!r} for {'numbers' if data.alphabet is None else 'symbols'}."
+        )
+    features.check(data.n_channels)
+    free = {"prior": "auto", "belief_weight": "auto", "level_weight": "auto", "rank": None}
+    for name, value in free.items():
+        if given["recipe"] is None and given[name] != value:
+            raise SettingsError(f"{name}: required {value!r} for symbols, received {given[name]!r}.")
+    recipe = settings.standard if settings.literal else Recipe.for_symbols(settings.lags or 1)
+    return replace(
+        settings,
+        standard=replace(recipe, feedthrough=settings.standard.feedthrough),
+        literal=True,
+        loss=LogLoss(),
+    )
+
+
+def _symbol_learner(value: Any, features: OneHot) -> Any:
+    """A learner of updates for these features; "ridge" where its penalty is to be chosen."""
+    if isinstance(value, SymbolRidge | SymbolLogistic | SymbolClassifier):
+        if value.features != features:
+            raise SettingsError(f"learner: required one for {features}, received one for {value.features}.")
+        return value
+    if isinstance(value, Ridge):
+        return SymbolRidge(features, value.alpha)
+    if isinstance(value, str) and value in SYMBOL_LEARNERS:
+        return SymbolLogistic(features, LOGISTIC_ALPHA) if value == "logistic" else value
+    if hasattr(value, "predict_proba") and not isinstance(value, type):
+        return SymbolClassifier(features, value)
+    raise SettingsError(
+        f"learner: required one of {SYMBOL_LEARNERS}, a SymbolRidge, a SymbolLogistic or a classifier with "
+        f"predict_proba for symbols, received {value!r}."
+    )
+
+
+def _for_likelihood(settings: Settings) -> Settings:
+    """A mean and a log-variance are shrunk towards zero, and judged by likelihood."""
+    if not isinstance(settings.features, StackSquares) or settings.prior not in (None, "zero"):
+        raise SettingsError(
+            "learner: 'gaussian' required features='squares' and prior='auto' or 'zero', received "
+            f"{settings.features!r} and {settings.prior!r}."
+        )
+    standard = replace(settings.standard, prior="zero") if not settings.literal else settings.standard
+    level = None if settings.level_weight == "auto" else settings.level_weight
+    return replace(settings, prior="zero", standard=standard, level_weight=level, loss=GaussianNLL())
 
 
 def _check_together(settings: Settings) -> None:
@@ -157,7 +245,7 @@ def _features(value: Any, window: int) -> Features:
 
 def _learner(value: Any) -> Any:
     if isinstance(value, str):
-        return _one_of(value, LEARNERS, "learner")
+        return GaussianLearner() if value == "gaussian" else _one_of(value, LEARNERS, "learner")
     if not isinstance(value, type):
         if isinstance(value, Learner):
             return value
@@ -176,7 +264,7 @@ def _validation(value: Any, data: Trajectories) -> float | Trajectories:
     if share:
         return float(value)
     try:
-        held = received(value).trajectories
+        held = (received(value) if data.alphabet is None else received_symbols(value, data.alphabet)).trajectories
     except DataError as error:
         raise DataError(f"validation: {error}") from error
     if (held.n_channels, held.n_inputs) != (data.n_channels, data.n_inputs):
@@ -223,7 +311,7 @@ def lively(value: Any) -> Any:
     """A parameter from what `plain` made of it."""
     if not isinstance(value, dict):
         return value
-    own = dict(value)
+    own = {name: lively(part) for name, part in value.items()}
     return OBJECTS[own.pop("type")](**own)
 
 

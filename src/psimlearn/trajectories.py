@@ -4,7 +4,7 @@ This is the only place that looks at observations with suspicion. Whatever is in
 is float64, finite or NaN (missing), in time order and read-only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, overload
@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 from jaxtyping import Float, Int
 
+from psimlearn.alphabet import Alphabet, Symbol, sequences_of
 from psimlearn.arrays import (
     called,
     check_finite,
@@ -39,6 +40,8 @@ class Trajectory:
     """Known controls, one row for each row of values."""
     hints: Float[np.ndarray, "T h"] | None = None
     """Quantities measured in training only, one row for each row of values; NaN where not measured."""
+    alphabet: Alphabet | None = None
+    """Of symbols, where the channels are their indicators."""
 
     def __len__(self) -> int:
         """The number of rows, T."""
@@ -70,6 +73,8 @@ class Trajectories(Sequence[Trajectory]):
     """What the caller calls each trajectory."""
     hints: Float[np.ndarray, "rows h"] | None = None
     """Quantities measured in training only, such as a true pose, for a filter to estimate later; NaN = not measured."""
+    alphabet: Alphabet | None = None
+    """Of symbols, where the channels are their indicators: see `of_symbols`."""
 
     def __post_init__(self) -> None:
         """Take private, read-only copies and check everything once."""
@@ -93,6 +98,11 @@ class Trajectories(Sequence[Trajectory]):
             raise DataError(
                 f"names must name every channel: required {self.n_channels} names, "
                 f"received {len(self.names)}: {list(self.names)}. Give one name per channel."
+            )
+        if self.alphabet is not None and len(self.alphabet) != self.n_channels:
+            raise DataError(
+                f"alphabet: required one symbol for each of {self.n_channels} channels, received {len(self.alphabet)}. "
+                "Use Trajectories.of_symbols."
             )
 
     @classmethod
@@ -126,8 +136,40 @@ class Trajectories(Sequence[Trajectory]):
             offsets,
             names=None if names is None else tuple(names),
             ids=None if ids is None else tuple(ids),
+            alphabet=_alphabet(recordings),
             **beside,
         )
+
+    @classmethod
+    def of_symbols(
+        cls,
+        recordings: Any,
+        inputs: Any = None,
+        *,
+        alphabet: Alphabet | Iterable[Any] | None = None,
+        other: Symbol | None = None,
+        ids: Sequence[Any] | None = None,
+    ) -> "Trajectories":
+        """Pack recordings of symbols, whole numbers or strings, as one-hot rows; 1 and "1" are two symbols.
+
+        Args:
+            recordings: a list of sequences, or one 1-D array, flat list of whole numbers or string of characters, which
+                is one recording; None and NaN mean "not observed".
+            inputs: known controls, as in `of`.
+            alphabet: all symbols there may be; by default those that occur.
+            other: the symbol that stands for all that are not in the alphabet, also later; without it they are refused.
+            ids: what you call each trajectory.
+
+        >>> Trajectories.of_symbols([["sun", "rain", None], ["rain"]]).values
+        array([[ 0.,  1.], [ 1.,  0.], [nan, nan], [ 1.,  0.]])
+        """
+        sequences, _ = sequences_of(recordings)
+        if alphabet is None:
+            alphabet = Alphabet.of(sequences, other)
+        elif not isinstance(alphabet, Alphabet):
+            alphabet = Alphabet.listed(alphabet, other)
+        rows = [alphabet.one_hot(own, f"recordings, {called(i, ids)}") for i, own in enumerate(sequences)]
+        return replace(cls.of(rows, inputs, ids=ids), alphabet=alphabet)
 
     @classmethod
     def from_channels_first(cls, recordings: Any, **options: Any) -> "Trajectories":
@@ -196,7 +238,7 @@ class Trajectories(Sequence[Trajectory]):
         """One `Trajectory` by number; several, as `Trajectories`, by slice, index list or boolean mask."""
         if isinstance(index, int | np.integer):
             i = range(len(self))[int(index)]
-            return Trajectory(**self._taken(slice(self.offsets[i], self.offsets[i + 1])))
+            return Trajectory(**self._taken(slice(self.offsets[i], self.offsets[i + 1])), alphabet=self.alphabet)
         chosen = np.arange(len(self))[index]
         if not len(chosen):
             raise DataError(
@@ -318,6 +360,16 @@ def _parts(recordings: Any, what: str) -> list[Any]:
             f"{type(recordings).__name__}. Make it a list of numpy arrays first."
         )
     return [part.values if isinstance(part, Trajectory) else part for part in recordings]
+
+
+def _alphabet(recordings: Any) -> Alphabet | None:
+    """The alphabet that `Trajectory` values bring along."""
+    if isinstance(recordings, np.ndarray) and not is_list_of_objects(recordings):
+        return None
+    own = [part.alphabet for part in recordings if isinstance(part, Trajectory)]
+    if any(alphabet != own[0] for alphabet in own):
+        raise DataError("required trajectories with one alphabet, received several. Encode all of them with the same.")
+    return own[0] if own else None
 
 
 def _beside(

@@ -26,6 +26,7 @@ __all__ = [
     "histories",
     "lag_places",
     "later_futures",
+    "preceding",
     "schedule",
     "unseen_at_end",
     "unseen_before",
@@ -251,6 +252,20 @@ def foretelling(offsets: Int[np.ndarray, " edges"], horizon: int) -> tuple[RowIn
     time = rows - np.repeat(offsets[:-1], np.diff(offsets))
     later = np.minimum(time, horizon - 1)
     return rows - later, later
+
+
+def preceding(
+    codes: Int[np.ndarray, " rows"], offsets: Int[np.ndarray, " edges"], length: int
+) -> Int[np.ndarray, "rows length"]:
+    """The last `length` entries before every packed row, oldest first; -1 before the beginning of its trajectory.
+
+    >>> preceding(np.array([5, 6, 7, 8]), np.array([0, 3, 4]), 2)
+    array([[-1, -1], [-1,  5], [ 5,  6], [-1, -1]])
+    """
+    rows = np.arange(len(codes))
+    first = np.repeat(offsets[:-1], np.diff(offsets))
+    place = rows[:, None] - np.arange(length, 0, -1)
+    return np.where(place >= first[:, None], codes.take(np.maximum(place, 0)), -1)
 
 
 def beliefs_before(

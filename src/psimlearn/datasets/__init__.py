@@ -10,6 +10,7 @@ from psimlearn.datasets.classics import robot_arm as robot_arm
 from psimlearn.datasets.classics import silverbox as silverbox
 from psimlearn.datasets.cmu import download_walking as download_walking
 from psimlearn.datasets.hmm import HiddenMarkov as HiddenMarkov
+from psimlearn.datasets.hmm import long_memory_hmm as long_memory_hmm
 from psimlearn.datasets.hmm import three_state_hmm as three_state_hmm
 from psimlearn.datasets.hmm import two_state_hmm as two_state_hmm
 from psimlearn.datasets.linear import LinearSystem as LinearSystem
@@ -49,6 +50,7 @@ __all__ = [
     "frames",
     "glass_furnace",
     "hard_system",
+    "long_memory_hmm",
     "long_memory_system",
     "noisy_pendulum",
     "ocean",

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-__all__ = ["HiddenMarkov", "three_state_hmm", "two_state_hmm"]
+from psimlearn.baselines.operators import Moments, OperatorModel
+from psimlearn.conditioning import Conditional
+from psimlearn.errors import SettingsError
+from psimlearn.feedback import Feedback
+from psimlearn.filter import Filter
+from psimlearn.layout import Scaling
+from psimlearn.onehot import OneHot, OneHotProduct
+from psimlearn.regressors import Linear
+
+__all__ = ["HiddenMarkov", "long_memory_hmm", "three_state_hmm", "two_state_hmm"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +44,53 @@ class HiddenMarkov:
             belief = (belief / belief.sum(axis=1, keepdims=True)) @ self.transition.T
         return out
 
+    @property
+    def operators(self) -> Float[np.ndarray, "v s s"]:
+        """For each symbol v, P(j next, v now | i now)."""
+        operators: np.ndarray = self.transition * self.emission[:, None, :]
+        return operators
+
+    def forward(self) -> OperatorModel:
+        """The exact filter as a forecaster, for ragged and gappy recordings."""
+        return OperatorModel(self.operators, self.start, np.ones(len(self.start)))
+
+    def observability(self, features: OneHot) -> Float[np.ndarray, "d s"]:
+        """E[phi(f_t) | state at t]."""
+        if isinstance(features, OneHotProduct):
+            reach = self.emission.T
+            for _ in range(features.window - 1):
+                reach = np.einsum("vji,jw->ivw", self.operators, reach).reshape(len(self.start), -1)
+            return np.ascontiguousarray(reach.T)
+        steps = [np.linalg.matrix_power(self.transition.T, j) @ self.emission.T for j in range(features.window)]
+        return np.concatenate(steps, axis=1).T
+
+    def filter(self, features: OneHot) -> Filter:
+        """The exact filter in predictive space: m' = O A_x O^+ m, scaled to sum to one, with O the observability."""
+        O = self.observability(features)
+        if np.linalg.matrix_rank(O) < len(self.start):
+            raise SettingsError(f"features: required a window that tells the {len(self.start)} states apart; use more.")
+        inverse, (d, v) = np.linalg.pinv(O), (len(O), len(self.emission))
+        joint = np.stack([O @ operator @ inverse for operator in self.operators])
+        update = Linear(joint.transpose(2, 0, 1).reshape(d, v * d), np.zeros(v * d))
+        return Filter(
+            features=features,
+            regressors=(Conditional(update, np.zeros((v, d)), features, "simplex"),),
+            initial=O @ self.start,
+            scaling=Scaling(np.zeros(v), np.ones(v)),
+            feedback=Feedback(np.zeros(d), np.ones(d)),
+            centre=np.zeros(d),
+            covariance=np.eye(v),
+        )
+
+    def moments(self, window: int = 1) -> Moments:
+        """The exact probabilities of words, once the distribution of the state is stationary."""
+        O = self.observability(OneHotProduct(window))
+        past = np.linalg.matrix_power(self.transition, 10_000)[:, :1]
+        for _ in range(window):  # (state now, word before), one symbol longer each time
+            past = np.einsum("vji,iw->jwv", self.operators, past).reshape(len(self.start), -1)
+        triple = np.stack([O @ operator @ past for operator in self.operators])
+        return Moments(O @ self.start, past.sum(axis=0), O @ past, triple)
+
 
 def two_state_hmm() -> HiddenMarkov:
     """Two sticky states that prefer opposite symbols."""
@@ -50,6 +106,16 @@ def three_state_hmm(rng: np.random.Generator) -> HiddenMarkov:
     transition = 0.5 * np.eye(3) + 0.5 * rng.dirichlet(np.ones(3), size=3).T
     emission = 0.5 * np.eye(3) + 0.5 * rng.dirichlet(np.ones(3), size=3).T
     return HiddenMarkov(transition, emission, np.linalg.matrix_power(transition, 1000)[:, 0])
+
+
+def long_memory_hmm() -> HiddenMarkov:
+    """Three states that last 200 symbols on average and prefer one of three symbols each, but only just.
+
+    A symbol says little about the state, and only the last hundred together tell: short contexts fail.
+    """
+    transition = np.full((3, 3), 0.0025) + 0.9925 * np.eye(3)
+    emission = np.full((3, 3), 0.25) + 0.25 * np.eye(3)
+    return HiddenMarkov(transition, emission, np.full(3, 1 / 3))
 
 
 def _draw(p: Float[np.ndarray, "m v"], rng: np.random.Generator) -> Int[np.ndarray, " m"]:

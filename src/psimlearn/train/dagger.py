@@ -8,6 +8,7 @@ import numpy as np
 
 from psimlearn.features import Features
 from psimlearn.learners import Learner, Stats
+from psimlearn.losses import Loss, Squared
 from psimlearn.train.init import Beginning, begin, ground
 from psimlearn.train.lessons import examples
 from psimlearn.train.recipe import Init, Recipe
@@ -28,6 +29,7 @@ def dagger(
     init: Init = "history",
     recipe: Recipe = Recipe(),
     criterion: Criterion = "one-step",
+    loss: Loss = Squared(),
 ) -> Iterator[Round]:
     """Yield F_0, F_1, .., F_n: each fitted to all the beliefs met by those before it; `best` picks one.
 
@@ -40,10 +42,11 @@ def dagger(
         n_rounds: how many times to roll out, aggregate and refit.
         init: beliefs of the first fit: regressed on "history", the true futures ("teacher"), or F_0 = 0 ("zero").
         recipe: the choices around the algorithm.
-        criterion: the closed-loop error that tells rounds apart.
+        criterion: the closed-loop error that tells rounds apart: of the next observation, or of the whole window.
+        loss: what that error is measured in.
     """
     begun = begin(ground(train, features, init, recipe), learner, init, recipe, rng)
-    yield from aggregate(begun, held_out(begun.filter, validation, criterion), n_rounds)
+    yield from aggregate(begun, held_out(begun.filter, validation, criterion, loss), n_rounds)
 
 
 def aggregate(begun: Beginning, validation: HeldOut, n_rounds: int) -> Generator[Round, None, Any]:

@@ -10,6 +10,7 @@ from psimlearn.errors import DataError
 from psimlearn.features import Features
 from psimlearn.filter import Filter
 from psimlearn.learners import Learner, Stats
+from psimlearn.losses import Loss, Squared
 from psimlearn.regressors import Regressor
 from psimlearn.train.init import Beginning, begin, ground
 from psimlearn.train.recipe import Recipe
@@ -30,6 +31,7 @@ def forward(
     disjoint: bool = False,
     recipe: Recipe = Recipe(),
     criterion: Criterion = "one-step",
+    loss: Loss = Squared(),
 ) -> Iterator[Round]:
     """Fit F_1 to the first step of all trajectories, roll it out, fit F_2 to the second, and so on; yield the result.
 
@@ -45,12 +47,13 @@ def forward(
         disjoint: fit each step on trajectories of its own, as in the paper's theorem.
         recipe: the choices around the algorithm.
         criterion: the closed-loop error by which the filter is scored.
+        loss: what that error is measured in.
     """
     begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, rng)
     steps = example_blocks(begun.lessons.table.layout.plan, features.window)
     turn = rng.permutation(len(train)) % len(steps) if disjoint else None
     filter = step_by_step(begun, turn)
-    yield scored(0, filter, held_out(filter, validation, criterion))
+    yield scored(0, filter, held_out(filter, validation, criterion, loss))
 
 
 def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *, tail: bool = False) -> Filter:

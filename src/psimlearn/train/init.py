@@ -13,6 +13,7 @@ from psimlearn.filter import Filter
 from psimlearn.gaps import conditional_fill, error_covariance
 from psimlearn.layout import Layout, Scaling, lay_out
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
+from psimlearn.onehot import OneHot, onto_simplices
 from psimlearn.regressors import Linear
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.lessons import Lessons, filled_features
@@ -92,7 +93,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     filter = Filter(
         features=features,
         regressors=(Linear(np.zeros((width, d)), np.zeros(d)),),
-        initial=phi[layout.plan.block(0)].mean(axis=0),
+        initial=_initial(features, phi[layout.plan.block(0)], seen),
         scaling=scaling,
         feedback=feedback,
         centre={"mean": np.ones(len(seen)) @ seen / len(seen), "zero": np.zeros(d), "last": None}[recipe.prior],
@@ -101,6 +102,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         input_scaling=input_scaling,
         feedthrough=recipe.feedthrough,
         names=train.names,
+        alphabet=train.alphabet,
     )
     y = phi[target_rows] - filter.prior(x[rows])
     lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
@@ -170,12 +172,37 @@ def _history_beliefs(
         stats = Ridge().summarise(h[later], phi[later])
         m = Ridge(generalised_alpha(stats)).solve(stats)(h)
         m[plan.block(0)] = phi[plan.block(0)].mean(axis=0)
+        if isinstance(features, OneHot):
+            m = _distributions(m, features, phi[later].mean(axis=0))
         expected = features.observations(m)[:, 0]
         covariance = error_covariance(layout.x - expected)
         if layout.gappy:
             x = conditional_fill(layout.x, expected, covariance)
             phi = filled_features(features, layout, x, m)
     return x, m, phi, covariance
+
+
+def _distributions(
+    m: Float[np.ndarray, "rows d"], features: OneHot, mean: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "rows d"]:
+    """Regressed beliefs as distributions; the mean where a regression had nothing but negative values."""
+    own = onto_simplices(m, features.n_simplices)
+    return np.where(np.isnan(own), mean, own)
+
+
+def _initial(
+    features: Features, first: Float[np.ndarray, "m d"], seen: Float[np.ndarray, "rows d"]
+) -> Float[np.ndarray, " d"]:
+    """m_1, the mean of phi(f_1); for symbols as if one recording more began like all windows on average.
+
+    First symbols of few recordings say little. A trace of even odds keeps anything from being impossible.
+    """
+    mean: np.ndarray = first.mean(axis=0)
+    if not isinstance(features, OneHot):
+        return mean
+    even = np.full(len(mean), features.n_simplices / len(mean))
+    smooth: np.ndarray = (len(first) * mean + seen.mean(axis=0) + even / len(seen)) / (len(first) + 1 + 1 / len(seen))
+    return smooth
 
 
 class _Spread(NamedTuple):

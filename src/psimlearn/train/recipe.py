@@ -1,10 +1,11 @@
 """The choices around the paper's algorithms, and which of them go together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.features import Features, Persistent, Stack, StackSquares
+from psimlearn.onehot import OneHot
 from psimlearn.trajectories import Trajectories
 
 __all__ = ["Init", "Prior", "Recipe", "check"]
@@ -45,9 +46,20 @@ class Recipe:
     keep_start: bool = True
 
     @classmethod
+    def for_symbols(cls, lags: int = 1) -> "Recipe":
+        """Beliefs are probabilities as they are: nothing is scaled, boxed or shrunk towards anything but a simplex."""
+        return cls(lags=lags, prior="zero", box=None, standardise=False, guard=None)
+
+    @classmethod
     def as_published(cls) -> "Recipe":
         """The literal algorithms. Use with a learner without intercept, `Ridge(alpha, intercept=False)`."""
         return cls(prior="zero", box=None, standardise=False, guard=None, keep_start=False)
+
+
+def _keeps_simplex(recipe: Recipe) -> bool:
+    """Whether a recipe leaves probabilities as they are."""
+    plain = Recipe.for_symbols(recipe.lags)
+    return recipe == replace(plain, feedthrough=recipe.feedthrough, keep_start=recipe.keep_start)
 
 
 def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -> None:
@@ -75,6 +87,13 @@ def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -
         (
             recipe.rank is None or isinstance(features, Stack | StackSquares),
             f"rank needs Stack or StackSquares features, received {type(features).__name__}; use rank=None",
+        ),
+        (
+            not isinstance(features, OneHot) or _keeps_simplex(recipe),
+            (
+                f"{type(features).__name__} features keep beliefs on a simplex and have no prior, box, rank or weight: "
+                f"use Recipe.for_symbols(), received {recipe}"
+            ),
         ),
         (
             not recipe.feedthrough or train.inputs is not None,

@@ -9,16 +9,20 @@ from jaxtyping import Float
 
 from psimlearn.features import Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
+from psimlearn.symbolic import SymbolRidge
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.init import Beginning
 from psimlearn.train.recipe import Prior
 
-__all__ = ["revised", "with_ridge"]
+__all__ = ["OnSums", "revised", "with_ridge"]
+
+OnSums = Ridge | RandomFourierRidge | SymbolRidge
+"""Learners whose summary serves every ridge."""
 
 
 def with_ridge(begun: Beginning, alpha: float) -> Beginning:
     """F_0 by another ridge, for learners on Gram sums."""
-    assert isinstance(begun.learner, Ridge | RandomFourierRidge)
+    assert isinstance(begun.learner, OnSums)
     assert begun.lessons.same is not None
     learner = replace(begun.learner, alpha=alpha)
     filter = replace(begun.filter, regressors=(learner.solve(begun.lessons.same[1]),))

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError, DivergedError
-from psimlearn.evaluate import mean_square
 from psimlearn.filter import Filter, Table
 from psimlearn.gaps import error_covariance
+from psimlearn.losses import Loss, Squared
 from psimlearn.trajectories import Trajectories
 from psimlearn.windows import RowIndex, carried_forward, futures, later_futures
 
@@ -43,14 +43,16 @@ class HeldOut(NamedTuple):
     truth: Float[np.ndarray, "some horizon n"]
     weights: Float[np.ndarray, " horizon"]
     """How much the error at each horizon counts."""
+    loss: Loss = Squared()
 
 
-def held_out(filter: Filter, validation: Trajectories, criterion: Criterion) -> HeldOut:
+def held_out(filter: Filter, validation: Trajectories, criterion: Criterion, loss: Loss = Squared()) -> HeldOut:
     """Lay validation trajectories out for filters like this one.
 
-    "one-step" is the error of block 1. "window" is the mean over all blocks, each relative to the error of the last
-    observation, so that far horizons, where errors are large, do not drown the near ones. It leaves out the first row
-    of every trajectory, before which nothing was seen and all filters say the same.
+    "one-step" is the error of block 1. "window" is the mean over all blocks, each weighted by the loss: the squared one
+    counts errors relative to that of the last observation, so that far horizons, where errors are large, do not drown
+    the near ones. It leaves out the first row of every trajectory, before which nothing was seen and all filters say
+    the same.
     """
     table = filter.table(validation)
     plan, x = table.layout.plan, table.layout.x
@@ -58,12 +60,11 @@ def held_out(filter: Filter, validation: Trajectories, criterion: Criterion) -> 
         raise DataError("validation: required at least one observed value, received none. Use other trajectories.")
     window = filter.features.window
     if criterion == "one-step" or not plan.reaches(window).any():
-        return HeldOut(table, slice(None), x[:, None], np.ones(1))
+        return HeldOut(table, slice(None), x[:, None], np.ones(1), loss)
     rows = later_futures(plan, window)
     truth = futures(x, plan, window)[rows]
     stays = carried_forward(x, plan)[plan.before()][rows]
-    last = mean_square(truth - stays[:, None])
-    return HeldOut(table, rows, truth, 1 / (window * np.where(last > 0, last, 1.0)))
+    return HeldOut(table, rows, truth, loss.weights(truth, stays), loss)
 
 
 def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -> Round:
@@ -78,7 +79,8 @@ def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -
     if not (_within(residuals, x, limit) and _within(ahead, validation.truth, limit)):
         return Round(number, filter, np.inf, clipped, dropped)
     measured = replace(filter, covariance=error_covariance(residuals))
-    return Round(number, measured, float(validation.weights @ mean_square(ahead)), clipped, dropped)
+    errors = validation.loss.errors(filter.features, held[validation.rows], validation.truth)
+    return Round(number, measured, float(validation.weights @ errors), clipped, dropped)
 
 
 def _within(errors: Float[np.ndarray, "*b n"], truth: Float[np.ndarray, "*b n"], limit: float) -> bool:

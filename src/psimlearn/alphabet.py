@@ -1,0 +1,155 @@
+"""Alphabets: which symbols there are, and symbols as one-hot rows, the form in which everything else meets them.
+
+A row of probabilities is a row of the same form, so that a symbol that was not observed can be replaced by what was
+expected, exactly as a number can.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from psimlearn.errors import DataError, SettingsError
+
+__all__ = ["Alphabet", "Symbol", "sequences_of"]
+
+Symbol = int | str
+UNKNOWN = -1
+"""The code of a symbol that was not observed."""
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """Distinct symbols in a fixed order; 1 and "1" are two.
+
+    >>> letters = Alphabet.of([["b", "a", "b"], ["c", None]])
+    >>> letters.symbols
+    ('a', 'b', 'c')
+    >>> letters.one_hot(["c", None])
+    array([[ 0.,  0.,  1.],
+           [nan, nan, nan]])
+    """
+
+    symbols: tuple[Symbol, ...]
+    other: Symbol | None = None
+    """The symbol that stands for all that are not listed; None refuses them."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be told apart."""
+        own = list(self.symbols)
+        if not own or len(set(own)) != len(own):
+            raise SettingsError(f"alphabet: required distinct symbols, at least one, received {own!r:.200}.")
+        if self.other is not None and self.other not in own:
+            raise SettingsError(f"other: required one of the symbols {own!r:.200}, received {self.other!r}.")
+
+    @classmethod
+    def of(cls, sequences: Iterable[Any], other: Symbol | None = None) -> "Alphabet":
+        """All symbols that occur, numbers before words, each in rising order; and `other`, if that is asked for."""
+        seen = {symbol for i, own in enumerate(sequences) for symbol in _symbols(own, f"sequence {i}")} - {None}
+        if other is not None:
+            seen.add(other)
+        if not seen:
+            raise DataError("required at least one observed symbol, received none. Check that recordings were loaded.")
+        return cls(tuple(sorted((s for s in seen if s is not None), key=lambda s: (isinstance(s, str), s))), other)
+
+    @classmethod
+    def listed(cls, symbols: Iterable[Any], other: Symbol | None = None) -> "Alphabet":
+        """Just these, in this order."""
+        own = _symbols(list(symbols), "alphabet")
+        return cls(tuple(symbol for symbol in own if symbol is not None), other)
+
+    def __len__(self) -> int:
+        """The number of symbols, V."""
+        return len(self.symbols)
+
+    def codes(self, sequence: Any, where: str = "sequence") -> Int[np.ndarray, " T"]:
+        """Places in the alphabet; -1 where nothing was observed (None or NaN)."""
+        place: dict[Any, int] = {symbol: i for i, symbol in enumerate(self.symbols)} | {None: UNKNOWN}
+        unseen = None if self.other is None else place[self.other]
+        codes = [place.get(symbol, unseen) for symbol in _symbols(sequence, where)]
+        if None in codes:
+            row = codes.index(None)
+            raise DataError(
+                f"{where}, row {row}: required one of {list(self.symbols)!r:.200}, received "
+                f"{list(_symbols(sequence, where))[row]!r}. Give None for a symbol that was not observed, or learn "
+                "from Trajectories.of_symbols(.., other=..) to have a symbol for all others."
+            )
+        return np.array(codes, dtype=np.int64)
+
+    def one_hot(self, sequence: Any, where: str = "sequence") -> Float[np.ndarray, "T v"]:
+        """One row for each symbol, with a one in its column; NaN where it was not observed."""
+        codes = self.codes(sequence, where)
+        rows = np.eye(len(self)).take(codes, axis=0)
+        rows[codes == UNKNOWN] = np.nan
+        return rows
+
+    def likeliest(self, probabilities: Float[np.ndarray, "*b v"]) -> np.ndarray:
+        """The symbol with the largest probability of each row, the first of equals."""
+        return self.decoded(np.asarray(np.argmax(probabilities, axis=-1)))
+
+    def decoded(self, codes: Int[np.ndarray, "*b"]) -> np.ndarray:
+        """Symbols from their places: an array of integers or of strings, of objects only where there are both."""
+        kinds = {type(symbol) for symbol in self.symbols}
+        symbols: np.ndarray = np.array(self.symbols, dtype=object if len(kinds) > 1 else None)
+        return np.asarray(symbols[codes])
+
+
+def sequences_of(recordings: Any) -> tuple[list[Any], bool]:
+    """One entry for each recording of symbols, and whether there was only one that came by itself.
+
+    A list of sequences; or one 1-D array, (T, 1) array, flat list of whole numbers, or string (of characters), which is
+    one recording. Nothing is guessed: a list of bare strings might be one recording of words or several of characters.
+    """
+    if isinstance(recordings, str) or (isinstance(recordings, np.ndarray) and recordings.dtype != object):
+        return [recordings], True
+    if isinstance(recordings, np.ndarray) and recordings.ndim > 1:
+        return [recordings], True
+    if not isinstance(recordings, Sequence | np.ndarray) or not len(recordings):
+        raise DataError(
+            f"required a list of sequences of symbols, received {type(recordings).__name__} {recordings!r:.80}."
+        )
+    if any(isinstance(entry, str) for entry in recordings):
+        raise DataError(
+            "required a list of sequences of symbols, received a list of strings, which might be one recording of "
+            "words or several of characters. Give [words], or [list(text) for text in texts]."
+        )
+    flat = not any(isinstance(entry, Sequence | np.ndarray) or hasattr(entry, "to_numpy") for entry in recordings)
+    return ([recordings], True) if flat else (list(recordings), False)
+
+
+def _symbols(sequence: Any, where: str) -> list[Symbol | None]:
+    """A sequence as plain integers and strings; None where nothing was observed."""
+    if hasattr(sequence, "to_numpy"):  # a column of a data frame
+        sequence = sequence.to_numpy()
+    if isinstance(sequence, np.ndarray):
+        if sequence.ndim == 2 and sequence.shape[1] == 1:
+            sequence = sequence[:, 0]
+        if sequence.ndim != 1:
+            raise DataError(
+                f"{where}: required one symbol after the other, (T,) or (T, 1), received an array of shape "
+                f"{sequence.shape}. If its rows are recordings, give list(array)."
+            )
+        sequence = sequence.tolist()  # what is masked becomes None
+    if not isinstance(sequence, Sequence) or isinstance(sequence, bytes):
+        raise DataError(f"{where}: required a sequence of symbols, received {type(sequence).__name__}.")
+    return [_symbol(entry, f"{where}, row {row}") for row, entry in enumerate(sequence)]
+
+
+def _symbol(entry: Any, where: str) -> Symbol | None:
+    """One symbol; whole floats are numbers that had to stand beside NaN."""
+    if type(entry) is int or type(entry) is str:
+        return entry
+    if entry is None or (isinstance(entry, float | np.floating) and np.isnan(entry)):
+        return None
+    if isinstance(entry, np.str_):
+        return str(entry)
+    whole = isinstance(entry, float | np.floating) and float(entry).is_integer()
+    if isinstance(entry, np.integer) or whole:
+        return int(entry)
+    if type(entry).__name__ == "NAType":  # pandas
+        return None
+    raise DataError(
+        f"{where}: required a whole number, a string, or None for a symbol that was not observed, received {entry!r}."
+    )

@@ -1,0 +1,149 @@
+"""What a belief about symbols is: probabilities of the next `window` of them.
+
+Observations are one-hot rows, so that features of a window are products of its rows; of rows of probabilities they are
+the probabilities of independent symbols. A belief is one or more points on a simplex.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from psimlearn.errors import SettingsError
+
+__all__ = ["LARGEST", "OneHot", "OneHotMarginals", "OneHotProduct", "onto_simplices", "softmax"]
+
+LARGEST = 1024
+"""Coordinates of a belief about symbols: an update holds that many times as many numbers for every symbol."""
+
+
+@dataclass(frozen=True)
+class OneHotProduct:
+    """The tensor product of indicators: a belief is the joint distribution of the next `window` symbols.
+
+    Words of symbols are counted like numbers, the first symbol the most significant digit.
+
+    >>> OneHotProduct(2)(np.array([[[0.0, 1.0], [1.0, 0.0]]]))    # the word (1, 0) is number 2
+    array([[0., 0., 1., 0.]])
+    """
+
+    window: int
+
+    @property
+    def n_simplices(self) -> int:
+        """A belief is one distribution."""
+        return 1
+
+    def width(self, n_symbols: int) -> int:
+        """d, for an alphabet of this size."""
+        return int(n_symbols**self.window)
+
+    def n_symbols(self, d: int) -> int:
+        """V, the size of the alphabet of a belief with d coordinates."""
+        return int(round(d ** (1 / self.window)))  # noqa: RUF046, the power of an int may be anything to mypy
+
+    def check(self, n_symbols: int) -> None:
+        """Refuse beliefs beyond all measure."""
+        if self.window * np.log(max(n_symbols, 1)) > np.log(LARGEST) + 1e-9:
+            most = int(np.log(LARGEST) / np.log(n_symbols) + 1e-9)
+            raise SettingsError(
+                f"features: required at most {LARGEST} words of symbols, received an alphabet of {n_symbols} and a "
+                f"window of {self.window}, which make {n_symbols}^{self.window}. Use a window of at most {most}, "
+                "'onehot-marginals', or a smaller alphabet."
+            )
+
+    def __call__(self, f: Float[np.ndarray, "b window v"]) -> Float[np.ndarray, "b d"]:
+        """The probability of each word."""
+        product = f[:, 0]
+        for j in range(1, self.window):
+            product = (product[:, :, None] * f[:, j, None, :]).reshape(len(f), -1)
+        return product
+
+    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window v"]:
+        """The distribution of each symbol by itself."""
+        v = self.n_symbols(m.shape[1])
+        cube = m.reshape(len(m), *[v] * self.window)
+        axes = range(1, self.window + 1)
+        return np.stack([cube.sum(axis=tuple(a for a in axes if a != j)) for j in axes], axis=1)
+
+    def probability(self, m: Float[np.ndarray, "b d"], word: Int[np.ndarray, " length"]) -> Float[np.ndarray, " b"]:
+        """That the next symbols are these: at most `window` of them, by their places in the alphabet."""
+        if len(word) > self.window:
+            raise SettingsError(f"word: required at most {self.window} symbols, the window, received {len(word)}.")
+        v = self.n_symbols(m.shape[1])
+        cube = m.reshape(len(m), *[v] * len(word), -1).sum(axis=-1)
+        probability: np.ndarray = cube[(slice(None), *word.tolist())]
+        return probability
+
+    def sample(self, m: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, "b window"]:
+        """One word for each belief, by places in the alphabet."""
+        v = self.n_symbols(m.shape[1])
+        return np.stack(np.unravel_index(_drawn(m, rng), [v] * self.window), axis=1)
+
+
+@dataclass(frozen=True)
+class OneHotMarginals:
+    """Indicators side by side: a belief is the distribution of each of the next `window` symbols by itself.
+
+    Where there are many symbols this is all that can be afforded. For a hidden Markov model it is as good as the joint
+    distribution, once `window` is so large that no two beliefs about the state give the same marginals.
+    """
+
+    window: int
+
+    @property
+    def n_simplices(self) -> int:
+        """A belief is as many distributions as it looks ahead."""
+        return self.window
+
+    def width(self, n_symbols: int) -> int:
+        """d, for an alphabet of this size."""
+        return n_symbols * self.window
+
+    def n_symbols(self, d: int) -> int:
+        """V, the size of the alphabet of a belief with d coordinates."""
+        return d // self.window
+
+    def check(self, n_symbols: int) -> None:
+        """Refuse beliefs beyond all measure."""
+        if self.width(n_symbols) > LARGEST:
+            raise SettingsError(
+                f"features: required at most {LARGEST} probabilities in a belief, received an alphabet of {n_symbols} "
+                f"and a window of {self.window}. Use a smaller window, or put rare symbols together."
+            )
+
+    def __call__(self, f: Float[np.ndarray, "b window v"]) -> Float[np.ndarray, "b d"]:
+        """[e_t; ..; e_{t+k-1}]."""
+        return f.reshape(len(f), -1)
+
+    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window v"]:
+        """The belief, unstacked."""
+        return m.reshape(len(m), self.window, -1)
+
+
+OneHot = OneHotProduct | OneHotMarginals
+"""Features of symbols."""
+
+
+def onto_simplices(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
+    """Each of n parts of every row without its negative entries and scaled to sum to one; NaN where nothing is left."""
+    parts = np.maximum(y, 0.0).reshape(len(y), n, -1)
+    total = parts.sum(axis=2, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        # the second division makes up for the rounding of the first where the sum is tiny
+        shares = np.where(total > np.finfo(float).tiny, parts / total, np.nan)
+        shares /= shares.sum(axis=2, keepdims=True)
+    return shares.reshape(y.shape)
+
+
+def softmax(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
+    """Each of n parts of every row as logarithms of probabilities, up to a constant."""
+    parts = y.reshape(len(y), n, -1)
+    return onto_simplices(np.exp(parts - parts.max(axis=2, keepdims=True)).reshape(y.shape), n)
+
+
+def _drawn(p: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, " b"]:
+    """One place for each row of probabilities, never one whose probability is zero."""
+    share = np.cumsum(p, axis=1)
+    drawn: np.ndarray = np.argmax(rng.random((len(p), 1)) * share[:, -1:] < share, axis=1)
+    return drawn
