@@ -177,6 +177,26 @@ def test_random_features_and_the_literal_algorithm_are_dagger_too() -> None:
     assert literal.feedback.low is None  # type: ignore[attr-defined]
 
 
+def test_a_ridge_is_relative_to_the_one_unit_of_all_channels() -> None:
+    """So recordings in other units give the same filter in those units."""
+    data = some_recordings()
+    found = []
+    for unit in (1.0, 1e3):
+        own = given(replace(data, values=unit * data.values), 0.2, 2, 5, 0)
+        model, chosen = learnt(own, "dagger", alphas=[1e-6, 1e-2], standardise=False, n_rounds=2, n_racing=1)
+        found.append((model.forecast(own.held, 2) / unit, chosen["alpha"] / unit**2))
+    (one, alpha), (other, same) = found
+    np.testing.assert_allclose(one, other, rtol=1e-6)
+    np.testing.assert_allclose(alpha, same, rtol=1e-9)
+
+
+def test_a_method_is_told_where_channels_share_a_unit() -> None:
+    methods = {"PSIM": {"method": "dagger", "one_unit": ["films"]}}
+    jobs = tiny(sets={"small": SMALL, "films": SMALL}, methods=methods).jobs()
+    told = {job.set: job.settings["method"] for job in jobs}
+    assert told == {"small": {"method": "dagger"}, "films": {"method": "dagger", "standardise": False}}
+
+
 def test_what_asks_for_too_much_data_is_left_out_of_the_grid() -> None:
     data = given(some_recordings(6, 15), 0.2, 2, 3, 0)
     _, chosen = learnt(data, "ivr", past=[2, 14], ridge=[1e-6], standardise=[True])
