@@ -24,8 +24,9 @@ from psimlearn.datasets import HiddenMarkov, long_memory_hmm, three_state_hmm
 from psimlearn.estimator import PSIM
 from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.losses import LogLoss
-from psimlearn.onehot import OneHotProduct
+from psimlearn.onehot import OneHotMarginals, OneHotProduct
 from psimlearn.symbolic import SymbolRidge
+from psimlearn.train import Recipe
 from psimlearn.trajectories import Trajectories
 
 N_RESTARTS, N_SHORT, N_LONG = 10, 50, 100
@@ -164,7 +165,7 @@ def docstrings(least: int = 40) -> list[str]:
     return texts
 
 
-def text(block: int = 200, n_train: int = 300_000, n_test: int = 60_000) -> None:
+def text(block: int = 200, n_train: int = 50_000, n_test: int = 10_000) -> None:
     """Learn from the docstrings of some modules, predict those of others."""
     texts = docstrings()
     order = np.random.default_rng(0).permutation(len(texts))
@@ -181,9 +182,12 @@ def text(block: int = 200, n_train: int = 300_000, n_test: int = 60_000) -> None
     print(f"\n{len(train.values)} characters to learn from, {len(test.values)} to predict, alphabet of {len(alphabet)}")
     print("\n| text | nats per character | CPU seconds a fit |\n|---|---|---|", flush=True)
     methods: dict[str, Fit] = {f"{k}-gram": lambda train, k=k: KGram.fit(train, k) for k in range(1, 6)}  # type: ignore[misc]
-    for window, lags in ((3, 1), (5, 1), (3, 4)):
-        name = f'PSIM({window}, features="onehot-marginals", lags={lags})'
-        methods[name] = learnt(window=window, features="onehot-marginals", lags=lags, criterion="one-step", n_rounds=10)
+    features = OneHotMarginals(2)
+    for lags in (1, 4):
+        recipe = Recipe.for_symbols(lags)
+        methods[f"PSIM, window 2, {lags} lags, joint update, floor .01"] = learnt(
+            window=2, features=features, learner=SymbolRidge(features, 1e-5, floor=0.01), recipe=recipe, n_rounds=3
+        )
     for method, fit in methods.items():
         forecaster, seconds = timed(fit, train)
         print(f"| {method} | {nats(forecaster, test):.4f} | {seconds:.1f} |", flush=True)
