@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test demo check bench clean
+.PHONY: test demo check bench walk clean
 
 # two workers share two cores best when each keeps its linear algebra to one thread
 test: $(READY)  ## run the tests, doctests and documentation included
@@ -24,6 +24,10 @@ bench: $(READY)  ## speed and memory of training, and of filtering against other
 	$(BIN)/python -m pip install --quiet ".[bench]"
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/stream.py
+
+walk: $(READY)  ## what a new user does first, in an environment of its own that has only the core and data,plot
+	sh tests/walk.sh $(BIN)/python
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from psimlearn.cli.main import cli
+
 ROOT = Path(__file__).parent.parent
 BLOCKS = [
     pytest.param(block, id=f"{page.name}:{i}")
@@ -22,10 +24,18 @@ def test_block_runs(
     assert "nan" not in capsys.readouterr().out
 
 
-def test_the_demo_shows_its_table(capsys: pytest.CaptureFixture[str]) -> None:
-    from psimlearn.demo import main
-
-    main(n_recordings=50, length=40)
+def test_the_demo_shows_its_table_and_leaves_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "demo"
+    words = ["demo", "--recordings", "30", "--length", "40", "--folder", str(folder)]
+    with pytest.raises(SystemExit) as left:
+        cli.main(words, prog_name="psimlearn")
+    assert left.value.code == 0
     out = capsys.readouterr().out
-    for line in ("training mean", "last observation", "psimlearn", "optimal Kalman filter"):
-        assert re.search(rf"{line} +\d+\.\d+ +\d+\.\d+ +-?\d+\.\d %", out)
+    for line in ("training mean", "last observation", "autoregression", "N4SID", "PSIM", "optimal Kalman filter"):
+        assert re.search(rf"{line} +\d+\.\d+ +\d+\.\d+ +-?\d+\.\d%", out)
+    assert sorted(path.name for path in folder.iterdir()) == ["model.psim", "new.csv", "recordings.csv", "report.html"]
+    assert f"psimlearn fit {folder}/recordings.csv" in out
+    with pytest.raises(SystemExit) as left:
+        cli.main(words, prog_name="psimlearn")
+    assert left.value.code == 2
+    assert "--force" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import pytest
 from psimlearn.cli.columns import Columns
 from psimlearn.cli.recordings import Recordings, recordings
 from psimlearn.datasets import tables
+from psimlearn.errors import DataError
 from test_cli import run
 
 NOTHING = Columns(None, None, None, ())
@@ -65,7 +66,7 @@ def test_times_that_are_not_even_are_told(tmp_path: Path, capsys: pytest.Capture
         ("id,t,a\nx,0,1\ny,0,1\nx,0,2\n", "trajectory 'x', row 1: required times in column 't' that rise"),
         ("", "required a header and rows, received an empty file"),
         ("a,b\n", "required at least one row, received none"),
-        ("a,b\n1,2\n", "required a recording with at least 2 rows"),
+        ("a,b\n1,2\n", "required a recording with more rows than the window, at least 6, received at most 1"),
         ("1,2\n3,4\n", "required the names of the columns, received numbers"),
         ("note\nx\ny\n", "no channel left"),
         (",a\n0,1\n1,2\n", "required a name for every column"),
@@ -99,7 +100,7 @@ def test_clear_errors(text: str, said: str, tmp_path: Path, capsys: pytest.Captu
 def test_ten_gigabytes_are_refused_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file is not read: it says 10 GB, and holds next to nothing."""
     path = tmp_path / "x.csv"
-    path.write_text("a,b\n1,2\n")
+    path.write_text("a,b\n" + "1,2\n" * 20_000)
     with path.open("r+b") as file:
         file.truncate(10 * 10**9)
     assert run("fit", path, "-o", tmp_path / "m.psim") == 2
@@ -120,7 +121,7 @@ def test_small_files_that_unpack_to_much_are_refused(tmp_path: Path, monkeypatch
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 100_000))
     pyarrow.parquet.write_table(pyarrow.table({"a": np.random.default_rng(0).random(50_000)}), columns)
     for path in (packed, columns):
-        with pytest.raises(tables.DataError, match="required at most 100000 bytes"):
+        with pytest.raises(DataError, match="required at most 100000 bytes"):
             recordings(str(path), NOTHING)
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 10))
     assert len(recordings(str(packed), NOTHING).data.values) == 10

@@ -61,12 +61,11 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
     from psimlearn.cli.files import check_free, write_text
     from psimlearn.cli.recordings import recordings
     from psimlearn.estimator import PSIM
+    from psimlearn.plots import check_installed
 
     for path in (output, report):
         check_free(path, force)
     if report is not None:
-        from psimlearn.plots import check_installed
-
         check_installed()
     columns = Columns(others["id"], others["time"], others["channels"], others["inputs"] or ())
     given = recordings(data, columns, guess=not others["no_guess"])

@@ -58,9 +58,12 @@ def evaluate(model: Path, data: str, output: Path | None, report: Path | None, f
     from psimlearn.cli.tables import coverage_table, error_table
     from psimlearn.errors import DataError
     from psimlearn.evaluate import Forecaster, errors_by_horizon
+    from psimlearn.plots import check_installed
 
     for path in (output, report):
         check_free(path, force)
+    if report is not None:
+        check_installed()
     saved = opened(model)
     given = read_for(saved, data, others).data
     filter = saved.filter

@@ -1,5 +1,6 @@
 """The command `psimlearn`: its commands together, and what becomes of errors."""
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -41,8 +42,8 @@ def _left(run: Callable[[], Any], debug: bool) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("psimlearn: stopped; nothing was written.", err=True)
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our answers has had enough
-        sys.stderr.close()
+    except BrokenPipeError:  # whoever read our answers has had enough; what is left in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except click.UsageError as error:
         error.show()

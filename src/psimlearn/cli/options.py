@@ -33,7 +33,10 @@ force = click.option("--force", is_flag=True, help="Replace files that exist.")
 
 def output(help: str, default: str | None = None) -> Decorator:
     """-o."""
-    return click.option("-o", "--output", type=click.Path(path_type=Path), default=default, help=help)
+    shown = default is not None
+    return click.option(
+        "-o", "--output", type=click.Path(path_type=Path), default=default, show_default=shown, help=help
+    )
 
 
 def columns(inputs: bool = True) -> Decorator:

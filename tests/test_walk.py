@@ -1,0 +1,46 @@
+"""A walk as a new user would take it, from the demo to an evaluation, every command in a process of its own.
+
+`make walk` takes the same steps in a fresh virtual environment, which needs a package index.
+"""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from psimlearn import PSIM, Trajectories
+
+
+@pytest.mark.slow
+def test_a_walk(tmp_path: Path) -> None:
+    def psimlearn(*words: str, rows: str | None = None) -> str:
+        command = [sys.executable, "-m", "psimlearn", *words]
+        done = subprocess.run(command, cwd=tmp_path, input=rows, capture_output=True, text=True, env=os.environ)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    shown = psimlearn("demo", "--recordings", "60", "--length", "60")
+    commands = [line.split() for line in shown.splitlines() if line.startswith("  psimlearn ")]
+    assert [command[1] for command in commands] == ["info", "fit", "evaluate", "forecast", "filter"]
+    assert "PSIM" in psimlearn(*commands[0][1:])
+    psimlearn(*commands[1][1:])
+    assert (tmp_path / "mine.html").read_text().endswith("</body></html>\n")
+    new = tmp_path / "psimlearn-demo" / "new.csv"
+    answers = list(csv.DictReader(psimlearn("filter", "mine.psim", rows=new.read_text()).splitlines()))
+    asked = list(csv.DictReader(new.read_text().splitlines()))
+    assert [(row["recording"], row["t"]) for row in answers] == [(row["recording"], row["t"]) for row in asked]
+    model = PSIM.load(tmp_path / "mine.psim")
+    first = np.array([[row["x"], row["y"]] for row in asked if row["recording"] == "r0000"], dtype=float)
+    told = [float(row["log_likelihood"]) for row in answers[: len(first)]]
+    recording = Trajectories.of(first, names=("x", "y"))
+    np.testing.assert_allclose(told, model.score_samples(recording)[0], rtol=1e-8)
+    ahead = list(csv.DictReader(psimlearn("forecast", "mine.psim", str(new), "--steps", "4").splitlines()))
+    np.testing.assert_allclose([float(row["x"]) for row in ahead[:4]], model.forecast(recording, 4)[0, :, 0], rtol=1e-8)
+    evaluated = psimlearn("evaluate", "mine.psim", str(new))
+    errors = {line.rsplit(None, 5)[0]: float(line.split()[-5]) for line in evaluated.splitlines() if "PSIM" in line}
+    mean = next(float(line.split()[-5]) for line in evaluated.splitlines() if line.startswith("training mean"))
+    assert errors["PSIM"] < 0.3 * mean
