@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def test_shells_complete_commands(capsys: pytest.CaptureFixture[str]) -> None:
 WRONG: dict[str, tuple[Callable[[Kit], list[str | Path]], str]] = {
     "no data": (lambda kit: ["fit", kit.folder / "none.csv"], "required a file or a folder"),
     "no model": (lambda kit: ["info", kit.folder / "none.psim"], "received no file"),
-    "not a model": (lambda kit: ["filter", kit.train_csv, kit.test_csv], "required a whole safetensors file"),
+    "not a model": (lambda kit: ["filter", kit.train_csv, kit.test_csv], "required a safetensors file"),
     "no such column": (lambda kit: ["fit", kit.train_csv, "--channels", "a,z", "-o", kit.folder / "x"], "['z']"),
     "no such folder": (lambda kit: ["fit", kit.train_csv, "-o", kit.folder / "no/x.psim"], "Create it"),
     "a folder": (lambda kit: ["fit", kit.train_csv, "-o", kit.folder], "received a folder"),
@@ -381,7 +382,7 @@ def test_models_with_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert run("forecast", model, data, "--steps", "8", "--future-inputs", future) == 0
     _, cells = table(capsys.readouterr().out)
     told = np.array([row[2] for row in cells], dtype=float).reshape(8, 8, 1)
-    past = Trajectories.of(x[:, :30], u[:, :30])
+    past = Trajectories.of(x[:, :30], u[:, :30], names=["x"])
     np.testing.assert_allclose(
         told, PSIM.load(model).forecast(past, 8, future_inputs=u[:, 30:38]), rtol=1e-9, atol=1e-9
     )
@@ -403,7 +404,7 @@ def test_evaluate_sets_it_beside_simple_methods(kit: Kit, tmp_path: Path, capsys
     model = PSIM.load(kit.model)
     scale = model.filter_.scaling.scale
     truth = np.concatenate([part.values[1:-1] for part in kit.test])
-    ours = np.concatenate([model.predict(part.values, 1)[1:-1] for part in kit.test])
+    ours = np.concatenate([own[1:-1] for own in model.predict(kit.test, 1)])
     np.testing.assert_allclose(found["PSIM"][0], np.mean(((truth - ours) / scale) ** 2, axis=0).sum(), rtol=1e-9)
     usual = errors_by_horizon(TrainingMean.fit(kit.train), kit.test, 2, skip=1, scale=scale)
     np.testing.assert_allclose(found["training mean"], usual, rtol=1e-9)
@@ -433,7 +434,18 @@ def test_evaluate_finds_an_autoregression_of_its_own(kit: Kit, capsys: pytest.Ca
 
 def test_compare_scores_all_on_the_same_folds(kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "folds.csv"
-    words = ["--methods", "mean,last,ar,psim", "--steps", "2", "--folds", "2", "--window", "1", "-o", out]
+    words: list[str | Path] = [
+        "--methods",
+        "mean,last,ar,psim",
+        "--steps",
+        "2",
+        "--folds",
+        "2",
+        "--window",
+        "1",
+        "-o",
+        out,
+    ]
     assert run("compare", kit.train_csv, *words) == 0
     said = capsys.readouterr().out
     names, cells = table(out.read_text())
@@ -453,7 +465,7 @@ def test_a_method_that_fails_is_told_and_the_others_go_on(
 ) -> None:
     """Recordings of nine rows are too short for subspaces of ten."""
     short = tmp_path / "short.csv"
-    write_csv(short, kit.train.blocks(9)[:8])
+    write_csv(short, replace(kit.train.blocks(9)[:8], ids=tuple("abcdefgh")))
     assert run("compare", short, "--id", "trial", "--methods", "last,n4sid", "--steps", "1", "--folds", "2") == 0
     said = capsys.readouterr().out
     assert "note: N4SID failed: " in said

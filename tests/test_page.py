@@ -42,10 +42,11 @@ def test_forecasts_are_drawn_as_predicted(model: PSIM, data: Trajectories) -> No
     one = data[[2]]
     axes = plot_forecast(model, one, horizon=2, coverage=0.8)
     assert [ax.get_ylabel() for ax in axes] == ["force <N>", "b"]
-    low, _ = model.predict_interval(one[0].values, 2, 0.8)
+    (low,), _ = model.predict_interval(one, 2, 0.8)
+    (mean,) = model.predict(one, 2)
     for c, ax in enumerate(axes):
         predicted, observed = ax.get_lines()
-        np.testing.assert_allclose(predicted.get_ydata(), model.predict(one[0].values, 2)[:, c], rtol=1e-12)
+        np.testing.assert_allclose(predicted.get_ydata(), mean[:, c], rtol=1e-12)
         np.testing.assert_array_equal(observed.get_ydata(), one.values[:, c])
         edge = ax.collections[0].get_paths()[0].vertices[:, 1].min()
         np.testing.assert_allclose(edge, low[:, c].min(), rtol=1e-12)
@@ -73,7 +74,7 @@ def test_rounds_are_drawn_with_their_best(model: PSIM) -> None:
 
 def test_surprise_is_drawn_and_its_peaks_are_marked(model: PSIM, data: Trajectories) -> None:
     curve, marks = plot_surprise(model, data[0], n_marked=3).get_lines()
-    nats = -model.score_samples(data[0].values)
+    nats = -model.score_samples(data[:1])[0]
     np.testing.assert_allclose(curve.get_ydata(), nats, rtol=1e-12)
     assert sorted(marks.get_xdata()) == sorted(np.argsort(nats)[-3:])
 

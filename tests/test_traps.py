@@ -8,6 +8,7 @@ import pytest
 from psimlearn.cli.columns import Columns
 from psimlearn.cli.recordings import Recordings, recordings
 from psimlearn.datasets import tables
+from psimlearn.errors import DataError
 from test_cli import run
 
 NOTHING = Columns(None, None, None, ())
@@ -120,7 +121,7 @@ def test_small_files_that_unpack_to_much_are_refused(tmp_path: Path, monkeypatch
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 100_000))
     pyarrow.parquet.write_table(pyarrow.table({"a": np.random.default_rng(0).random(50_000)}), columns)
     for path in (packed, columns):
-        with pytest.raises(tables.DataError, match="required at most 100000 bytes"):
+        with pytest.raises(DataError, match="required at most 100000 bytes"):
             recordings(str(path), NOTHING)
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 10))
     assert len(recordings(str(packed), NOTHING).data.values) == 10

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psimlearn import PSIM
+from psimlearn import PSIM, Trajectories
 
 
 @pytest.mark.slow
@@ -36,9 +36,10 @@ def test_a_walk(tmp_path: Path) -> None:
     model = PSIM.load(tmp_path / "mine.psim")
     first = np.array([[row["x"], row["y"]] for row in asked if row["recording"] == "r0000"], dtype=float)
     told = [float(row["log_likelihood"]) for row in answers[: len(first)]]
-    np.testing.assert_allclose(told, model.score_samples(first), rtol=1e-8)
+    recording = Trajectories.of(first, names=("x", "y"))
+    np.testing.assert_allclose(told, model.score_samples(recording)[0], rtol=1e-8)
     ahead = list(csv.DictReader(psimlearn("forecast", "mine.psim", str(new), "--steps", "4").splitlines()))
-    np.testing.assert_allclose([float(row["x"]) for row in ahead[:4]], model.forecast(first, 4)[:, 0], rtol=1e-8)
+    np.testing.assert_allclose([float(row["x"]) for row in ahead[:4]], model.forecast(recording, 4)[0, :, 0], rtol=1e-8)
     evaluated = psimlearn("evaluate", "mine.psim", str(new))
     errors = {line.rsplit(None, 5)[0]: float(line.split()[-5]) for line in evaluated.splitlines() if "PSIM" in line}
     mean = next(float(line.split()[-5]) for line in evaluated.splitlines() if line.startswith("training mean"))

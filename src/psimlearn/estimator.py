@@ -100,7 +100,7 @@ class PSIM(TransformerMixin, BaseEstimator):
         trials_: a list of dicts, one for everything that was tried; `pandas.DataFrame(model.trials_)` is a table.
         report_: what `summary()` says, as plain values.
         held_out_: filters learnt like `filter_` from a part of the recordings, each with those that it did not see;
-            empty in a copy from a file or a pickle, which hold no recordings.
+            empty if there were too few, and in a copy from a file or a pickle, which hold no recordings.
     """
 
     # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint

@@ -137,7 +137,7 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
         choice.rounds,
         choice.trials,
         report,
-        choice.judged,
+        choice.judged if splits else [],
     )
 
 

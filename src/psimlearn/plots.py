@@ -1,6 +1,7 @@
 """Pictures of a filter, by matplotlib (extra `plot`): forecasts, errors, rounds of training, surprise.
 
-Every function draws into the axes it is given, or into new ones, and returns them.
+Every function draws into the axes it is given, or into new ones, and returns them: one, or an array of them from
+`plot_forecast`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,19 +51,19 @@ def plot_forecast(
     """
     filter, data = _filter(model), _one(recording)
     chosen = range(min(data.n_channels, MOST_CHANNELS)) if channels is None else channels
-    axes = _axes(axes, len(chosen))
+    axes = np.ravel(_axes(axes, len(chosen)))
     told = foretelling(data.offsets, horizon)
     mean = filter.forecast(data, horizon)[told]
     reach = filter.reach(data, horizon, coverage)[told]
     time = np.arange(len(data.values))
-    for ax, c in zip(np.ravel(axes), chosen, strict=True):
+    for ax, c in zip(axes, chosen, strict=True):
         low, high = mean[:, c] - reach[:, c], mean[:, c] + reach[:, c]
         ax.fill_between(time, low, high, color=BAND, alpha=0.25, linewidth=0, label=f"{coverage:.0%} interval")
         ax.plot(time, mean[:, c], color=OURS, linewidth=1.4, label=f"predicted {_steps(horizon)} ahead")
         ax.plot(time, data.values[:, c], color=SEEN, linewidth=0.9, marker=".", markersize=2.5, label="observed")
         ax.set_ylabel(_name(filter, data, c))
         ax.margins(x=0.01)
-    np.ravel(axes)[-1].set_xlabel("row")
+    axes[-1].set_xlabel("row")
     return axes
 
 
@@ -172,6 +173,6 @@ def _axes(axes: Any, n: int) -> Any:
     if axes is not None:
         return axes
     _, new = imported("matplotlib.pyplot", "plot").subplots(
-        n, 1, sharex=True, squeeze=n == 1, figsize=(7, 2.6 + 1.6 * (n - 1)), layout="constrained"
+        n, 1, sharex=True, figsize=(7, 2.6 + 1.6 * (n - 1)), layout="constrained"
     )
     return new
