@@ -249,7 +249,7 @@ UNSAVEABLE: dict[str, tuple[Callable[[], Filter], str]] = {
     "features of one's own": (lambda: replace(made("linear"), features=Other(2)), "Stack.* received Other"),
     "a regressor of one's own": (
         lambda: replace(made("linear"), regressors=(Odd(np.zeros((6, 4)), np.zeros(4)),)),
-        "Linear or RandomFourier, received Odd.* learn with Ridge",
+        "required one of Linear, RandomFourier.* received Odd.* learn with Ridge",
     ),
     "nan weights": (nan_weights, r"regressors\.0\.weights: required finite"),
     "float32": (lambda: replace(made("linear"), initial=np.zeros(4, np.float32)), "initial: .*float64.*float32"),
