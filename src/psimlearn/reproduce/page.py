@@ -110,7 +110,9 @@ def _errors_table(found: Results, sets: Sequence[str], methods: Sequence[str], w
 
 
 def _published(found: Results) -> str:
-    printed = found.experiment.published
+    printed = {name: of for name, of in found.experiment.published.items() if name in found.sets}
+    if not printed:
+        return "(on none of these sets)"
     methods = [name for name in next(iter(printed.values())) if name != "power"]
     header = ["", *(found.experiment.sets[name].get("stands_for", name) for name in printed)]
     rows = [[m, *(f"{_short(of[m][0])} +- {_short(of[m][1])}" for of in printed.values())] for m in methods]
