@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from psimlearn.cli.texts import csv_cell, csv_numbers
 from psimlearn.errors import DataError
+from psimlearn.extras import imported
 
 __all__ = ["check_free", "csv_text", "write_table", "write_text", "written"]
 
@@ -91,8 +92,6 @@ def _write_parquet(
     names: Sequence[str],
     rows: Float[np.ndarray, "rows columns"],
 ) -> None:
-    from psimlearn.extras import imported  # brings the loaders, which a filter in a pipe never needs
-
     pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
     numbers = dict(zip(names, rows.T, strict=True))
     parquet.write_table(pa.table({**{name: list(own) for name, own in keys.items()}, **numbers}), file)
