@@ -303,7 +303,7 @@ def crafted(quick: bool = False) -> dict[str, object]:
         }  # fmt: skip
         if "gap" in job.settings["set"]:
             found[job.key]["pixels"] = [1000 + each for each in errors]
-    return {"results": found, "versions": {}, "cores": 2}
+    return {"results": found}
 
 
 def test_the_page_shows_what_the_results_say(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_a_fold_that_failed_counts_as_infinite() -> None:
         "small/last/0": {"set": "small", "method": "last", "errors": [1.0, 2.0]},
         "small/last/1": {"set": "small", "method": "last", "failed": "no"},
     }
-    errors = Results(tiny(), found, {}, 2).values("small", "last", "errors")
+    errors = Results(tiny(), found).values("small", "last", "errors")
     np.testing.assert_array_equal(errors, [[1.0, 2.0], [np.inf, np.inf]])
 
 

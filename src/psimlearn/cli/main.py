@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from psimlearn import __version__
+from psimlearn.cli import INTERRUPTED
 from psimlearn.cli.completion import completion
 from psimlearn.cli.demo import demo
 from psimlearn.cli.filter import filtering
@@ -20,9 +21,6 @@ from psimlearn.cli.reproduce import reproduce
 from psimlearn.errors import PsimlearnError
 
 __all__ = ["cli"]
-
-INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended, by convention."""
 
 
 class Errors(click.Group):

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-__all__ = ["reproduce"]
+from psimlearn.cli import INTERRUPTED
 
-INTERRUPTED = 130
+__all__ = ["reproduce"]
 
 
 @click.command()

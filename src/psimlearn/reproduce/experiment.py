@@ -57,7 +57,7 @@ class Experiment:
             Job(set, method, fold, common | {"fold": fold, "set": dict(of_set), "method": _on(set, of_method)})
             for fold in range(self.run_folds)
             for (set, of_set), (method, of_method) in product(self.sets.items(), self.methods.items())
-            if set in of_method.get("only", self.sets) and fold < of_set.get("n_folds", self.n_folds)
+            if set in of_method.get("only", self.sets)
         ]
 
 

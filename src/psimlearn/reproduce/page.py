@@ -152,15 +152,13 @@ def _difference(compared: Comparison, first: str, second: str, far: bool) -> str
         return ""
     n_folds, horizon = compared.errors.shape[1:]
     step = horizon if far else 1
-    scale = compared.mean()[compared.methods.index(second), step - 1]
-    if n_folds < 2 or not np.isfinite(compared.errors).all():
-        return "diverged" if n_folds > 1 else f"{_percent(compared, first, step) / scale - 1:+.0%}"
+    ours, scale = (compared.mean()[compared.methods.index(method), step - 1] for method in (first, second))
+    if n_folds < 2:
+        return f"{ours / scale - 1:+.0%}"
+    if not np.isfinite(compared.errors).all():
+        return "diverged"
     difference = compared.paired(first, second, step)
     return f"{difference.mean / scale:+.1%} +- {difference.standard_error / scale:.1%} ({difference.wins}/{n_folds})"
-
-
-def _percent(compared: Comparison, method: str, step: int) -> float:
-    return float(compared.mean()[compared.methods.index(method), step - 1])
 
 
 def _verdicts(found: Results) -> Iterable[str]:

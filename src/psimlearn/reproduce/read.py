@@ -23,8 +23,6 @@ class Results:
     experiment: Experiment
     found: dict[str, Any]
     """By key of the job."""
-    versions: dict[str, str]
-    cores: int
 
     @property
     def sets(self) -> list[str]:
@@ -65,7 +63,7 @@ def results(folder: Path, name: str, *, quick: bool = False) -> Results | None:
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Results(experiment(name, quick=quick), content["results"], content["versions"], content["cores"])
+        return Results(experiment(name, quick=quick), content["results"])
     except (ValueError, KeyError) as error:
         raise DataError(
             f"{path}: required results as this program writes them, received: {error}. Remove the file and run "
