@@ -222,15 +222,21 @@ def one_or_several(given: int | Sequence[int], validation: Trajectories | None, 
     return several
 
 
-def standardising(train: Trajectories) -> Scaling:
-    """Means and deviations of what was observed; constant channels keep their scale."""
+def standardising(train: Trajectories, apart: bool = True) -> Scaling:
+    """Means and deviations of what was observed; constant channels keep their scale.
+
+    Args:
+        train: recordings.
+        apart: every channel has its own unit. Otherwise all have one.
+    """
     unseen = np.flatnonzero(np.isnan(train.values).all(axis=0))
     if len(unseen):
         raise DataError(
             f"channel {unseen[0]}: required at least one observed value, received none. Leave the channel out."
         )
     mean, deviation = np.nanmean(train.values, axis=0), np.nanstd(train.values, axis=0)
-    return Scaling(mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0))
+    scale = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
+    return Scaling(mean, scale if apart else np.full_like(scale, _common(scale)))
 
 
 def identified(
@@ -240,9 +246,7 @@ def identified(
     standardise: bool,
 ) -> InnovationsModel:
     """The best candidate for standardised recordings, in the units of the recordings."""
-    scaling, plan = standardising(train), schedule(train.offsets)
-    if not standardise:
-        scaling = scaling._replace(scale=np.full_like(scaling.scale, _common(scaling.scale)))
+    scaling, plan = standardising(train, standardise), schedule(train.offsets)
     x = carried_forward(scaling(train.values)[plan.order], plan)
     model = _best((_in_units(each, scaling) for each in candidates(x, plan)), validation, scaling)
     for _ in range(N_REFILLS if np.isnan(train.values).any() else 0):

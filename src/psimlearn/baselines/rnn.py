@@ -56,6 +56,8 @@ class RecurrentNetwork:
     cell: Cell
     horizon: int
     scaling: Scaling
+    epoch: int = 0
+    """After how many epochs it was taken."""
 
     @classmethod
     def fit(
@@ -74,6 +76,7 @@ class RecurrentNetwork:
         clip: float | None = 10.0,
         patience: int = 20,
         criterion: Literal["one-step", "window"] = "one-step",
+        standardise: bool = True,
     ) -> "RecurrentNetwork":
         """Descend the squared errors of the next `horizon` rows at every row; the best epoch on validation is kept.
 
@@ -92,13 +95,16 @@ class RecurrentNetwork:
             patience: stop when the validation error has not fallen for so many epochs.
             criterion: the error of one step ahead, or over the "window" of all, each relative to the error of the
                 last observation; of standardised channels.
+            standardise: measure every channel in its own standard deviation. Otherwise all have one unit, and those
+                that vary most count most.
         """
         if cell not in get_args(Cell) or min(hidden, horizon, batch) < 1:
             raise SettingsError(
                 f"required a cell of {get_args(Cell)}, hidden, horizon and batch of at least 1; received {cell!r}, "
                 f"{hidden}, {horizon} and {batch}."
             )
-        blank = cls(_first(train.n_channels, horizon, hidden, cell, seed), cell, horizon, standardising(train))
+        first = _first(train.n_channels, horizon, hidden, cell, seed)
+        blank = cls(first, cell, horizon, standardising(train, standardise))
         steps = 1 if criterion == "one-step" else horizon
         scale = blank.scaling.scale
         last = errors_by_horizon(LastObservation.fit(train), validation, steps, scale=scale)
@@ -106,7 +112,7 @@ class RecurrentNetwork:
 
         def judged() -> Iterator[_Judged]:
             for state in islice(descent, n_epochs + 1):
-                model = replace(blank, network=state.parameters)
+                model = replace(blank, network=state.parameters, epoch=state.epoch)
                 errors = errors_by_horizon(model, validation, steps, scale=scale)
                 yield _Judged(model, float(np.mean(errors / usual)))
 

@@ -57,14 +57,21 @@ class Experiment:
             Job(set, method, fold, common | {"fold": fold, "set": dict(of_set), "method": _on(set, of_method)})
             for fold in range(self.run_folds)
             for (set, of_set), (method, of_method) in product(self.sets.items(), self.methods.items())
-            if set in of_method.get("only", self.sets)
+            if set in of_method.get("only", self.sets) and fold < _there(set, of_method).get("folds", self.n_folds)
         ]
 
 
+def _there(set: str, of_method: Settings) -> Settings:
+    """What holds for a method on this set only."""
+    own: Settings = of_method.get("on", {}).get(set, {})
+    return own
+
+
 def _on(set: str, of_method: Settings) -> dict[str, Any]:
-    """What a method is told on this set: whether channels have one unit there, instead of the list of such sets."""
-    own = {name: value for name, value in of_method.items() if name != "one_unit"}
-    return own | ({"standardise": False} if set in of_method.get("one_unit", ()) else {})
+    """What a method is told on this set, whether its channels have one unit included."""
+    own = {**of_method, **_there(set, of_method)}
+    one_unit = {"standardise": False} if set in of_method.get("one_unit", ()) else {}
+    return {name: value for name, value in own.items() if name not in ("one_unit", "on", "folds")} | one_unit
 
 
 def names() -> list[str]:
@@ -84,7 +91,8 @@ def experiment(name: str, *, quick: bool = False) -> Experiment:
     own = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
     changes = own.pop("quick", {})
     if "sets_of" in own:
-        own["sets"] = tomllib.loads((_folder() / f"{own['sets_of']}.toml").read_text(encoding="utf-8"))["sets"]
+        others = tomllib.loads((_folder() / f"{own['sets_of']}.toml").read_text(encoding="utf-8"))["sets"]
+        own["sets"] = {name: of for name, of in others.items() if name in own.get("sets", others)}
     sets, methods = own["sets"], own["methods"]
     if quick:
         sets = {name: of | changes.get("set", {}) for name, of in sets.items() if name in changes.get("sets", sets)}

@@ -9,11 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn import baselines
+from psimlearn.baselines.rnn import Cell
 from psimlearn.errors import DataError, DivergedError, SettingsError
 from psimlearn.estimator import PSIM
 from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
 from psimlearn.features import Features, Stack, StackSquares
+from psimlearn.filter import Filter
+from psimlearn.layout import Scaling
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.train.backprop import backprop, random_start
 from psimlearn.train.dagger import dagger
 from psimlearn.train.forward import forward
 from psimlearn.train.recipe import Init, Recipe
@@ -44,6 +48,11 @@ class Given(NamedTuple):
     def rng(self) -> np.random.Generator:
         """The same for every method."""
         return np.random.default_rng(self.seed)
+
+    def in_units_of(self, unit: float) -> "Given":
+        """The same recordings, measured otherwise."""
+        everything, train, held = (replace(part, values=part.values / unit) for part in self[:3])
+        return self._replace(everything=everything, train=train, held=held)
 
 
 class Learnt(NamedTuple):
@@ -137,6 +146,21 @@ def _em(data: Given, n_iter: int, **grid: list[Any]) -> Learnt:
     return Learnt(model, {**chosen, "iterations": len(model.log_likelihoods) - 1})
 
 
+def _rnn(data: Given, hidden: int, cells: list[Cell], rates: list[float], **options: Any) -> Learnt:
+    """A recurrent network; its cell and step size by the error of its best epoch."""
+
+    def trained(train: Trajectories, cell: Cell, rate: float, **more: Any) -> baselines.RecurrentNetwork:
+        own = options | more
+        return baselines.RecurrentNetwork.fit(
+            train, data.held, data.window, hidden=hidden, cell=cell, rate=rate, seed=data.seed, **own
+        )
+
+    models = {(cell, rate): trained(data.train, cell, rate) for cell in cells for rate in rates}
+    (cell, rate), model = min(models.items(), key=lambda item: _error(item[1], data))
+    again = trained(data.everything, cell, rate, n_epochs=model.epoch, patience=model.epoch + 1)
+    return Learnt(again, {"cell": cell, "rate": rate, "epochs": model.epoch})
+
+
 def _error(model: Forecaster, data: Given) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         return float(errors_by_horizon(model, data.held, skip=data.skip)[0])
@@ -163,6 +187,7 @@ def _dagger(
     n_racing: int = 5,
     n_features: int = 0,
     bandwidths: Sequence[float] = (1.0,),
+    refining: dict[str, Any] | None = None,
 ) -> Learnt:
     """Algorithm 2, its ridge and bandwidth by the closed-loop one-step error after some rounds, its round by all.
 
@@ -179,6 +204,7 @@ def _dagger(
         n_racing: after how many rounds the ridge is chosen.
         n_features: random Fourier features; none for linear regression.
         bandwidths: factors of the median distance to choose from.
+        refining: back-propagate from there on, as `_descended` is told.
     """
     features: Features = (StackSquares if squares else Stack)(window or data.window)
     literal = recipe == "as published"
@@ -186,7 +212,7 @@ def _dagger(
     # weights between observations have no unit, but the error has: a ridge is relative to it. Those of cosines share it
     unit = 1.0 if standardise else float(data.everything.values.var(axis=0).mean())
     learners = [
-        RandomFourierRidge(n_features, a, raw_inputs=False, bandwidth_factor=b, intercept=not literal)
+        _random_features(n_features, a, b, intercept=not literal)
         if n_features
         else Ridge(a * unit, intercept=not literal)
         for a in alphas
@@ -196,25 +222,108 @@ def _dagger(
     def rounds(train: Trajectories, learner: Learner[Any], n: int) -> Iterator[Round]:
         return dagger(train, data.held, features, learner, rng=data.rng, n_rounds=n, init=init, recipe=own)
 
-    winner, learner, diverged = _raced([(rounds(data.train, each, n_rounds), each) for each in learners], n_racing)
+    race = _raced([(rounds(data.train, each, n_rounds), each) for each in learners], n_racing)
+    winner, learner = race.winner, race.entrant
     again = _finished(rounds(data.everything, learner, winner.number))
     refitted = again is not None and again.error <= WORSE * winner.error
     chosen = {
         "alpha": learner.alpha,
         "bandwidth_factor": getattr(learner, "bandwidth_factor", None),
         "round": winner.number,
-        "diverged": diverged,
+        "diverged": race.diverged,
         "refitted": refitted,
     }
-    return Learnt(again.filter if again is not None and refitted else winner.filter, chosen)
+    start = again.filter if again is not None and refitted else winner.filter
+    if refining is None:
+        return Learnt(start, chosen)
+    refined = _descended(data, winner.filter, start, **refining)
+    return refined._replace(chosen=chosen | refined.chosen)
 
 
-def _raced(entrants: list[tuple[Iterator[Round], Any]], n_racing: int) -> tuple[Round, Any, int]:
-    """The best round of the learner that leads after some rounds, and how many learners diverged by then."""
-    raced = [(_run(islice(rounds, n_racing + 1)), rounds, learner) for rounds, learner in entrants]
+def _random_features(n_features: int, alpha: float, factor: float, *, intercept: bool = True) -> RandomFourierRidge:
+    """Cosines and sines only, as in the paper."""
+    return RandomFourierRidge(n_features, alpha, raw_inputs=False, bandwidth_factor=factor, intercept=intercept)
+
+
+def _backprop(
+    data: Given,
+    standardise: bool = True,
+    n_features: int = 0,
+    bandwidth: float = 1.0,
+    **descending: Any,
+) -> Learnt:
+    """Descent through time from small random weights.
+
+    Args:
+        data: recordings.
+        standardise: as for DAgger. One unit for all channels is their common deviation.
+        n_features: random Fourier features; none for linear regression.
+        bandwidth: factor of the median distance.
+        descending: as `_descended` is told.
+    """
+    unit = 1.0 if standardise else float(np.sqrt(data.everything.values.var(axis=0).mean()))
+    scaled = data.in_units_of(unit)
+    learner = _random_features(n_features, 0.0, bandwidth) if n_features else Ridge(0.0)
+    recipe = replace(Recipe(), standardise=standardise)
+
+    def start(train: Trajectories) -> Filter:
+        return random_start(train, Stack(data.window), learner, rng=data.rng, recipe=recipe)
+
+    filter, chosen = _descended(scaled, start(scaled.train), start(scaled.everything), **descending)
+    assert isinstance(filter, Filter)
+    mean, scale = filter.scaling
+    return Learnt(replace(filter, scaling=Scaling(unit * mean, unit * scale)), chosen)
+
+
+def _descended(
+    data: Given,
+    start: Filter,
+    start_of_all: Filter,
+    optimisers: list[dict[str, Any]],
+    n_racing: int,
+    n_epochs: int,
+    batch: int = 1,
+    patience: int = 20,
+) -> Learnt:
+    """Back-propagation by the optimiser that leads after some epochs, as many epochs as were best.
+
+    Args:
+        data: recordings.
+        start: where the part of them begins that settings are chosen on,
+        start_of_all: and where all begin.
+        optimisers: tables of an optimiser and perhaps a rate.
+        n_racing: after how many epochs one of them is chosen.
+        n_epochs: the most epochs.
+        batch: recordings to a step.
+        patience: epochs without a lower error after which the descent ends.
+    """
+
+    def rounds(train: Trajectories, filter: Filter, own: dict[str, Any], n: int, patience: int) -> Iterator[Round]:
+        return backprop(train, data.held, filter, n_epochs=n, batch=batch, patience=patience, seed=data.seed, **own)
+
+    entrants = [(rounds(data.train, start, own, n_epochs, patience), own) for own in optimisers]
+    race = _raced(entrants, n_racing)
+    n = race.winner.number
+    again = _finished(rounds(data.everything, start_of_all, race.entrant, n, n + 1))
+    refitted = again is not None and again.error <= WORSE * race.winner.error
+    chosen = {**race.entrant, "epochs": n, "descent_refitted": refitted}
+    return Learnt(again.filter if again is not None and refitted else race.winner.filter, chosen)
+
+
+class _Race(NamedTuple):
+    """Its best round, whose that is, and how many had diverged when it was decided."""
+
+    winner: Round
+    entrant: Any
+    diverged: int
+
+
+def _raced(entrants: list[tuple[Iterator[Round], Any]], n_racing: int) -> _Race:
+    """Whoever leads after some rounds goes on alone."""
+    raced = [(_run(islice(rounds, n_racing + 1)), rounds, entrant) for rounds, entrant in entrants]
     errors = [min((r.error for r in begun), default=np.inf) for begun, _, _ in raced]
-    begun, rounds, learner = raced[int(np.argmin(errors))]
-    return best(begun + _run(rounds)), learner, int(np.isinf(errors).sum())
+    begun, rounds, entrant = raced[int(np.argmin(errors))]
+    return _Race(best(begun + _run(rounds)), entrant, int(np.isinf(errors).sum()))
 
 
 def _run(rounds: Iterator[Round]) -> list[Round]:
@@ -262,7 +371,9 @@ METHODS: dict[str, Method] = {
     "n4sid": _n4sid,
     "ivr": _ivr,
     "em": _em,
+    "rnn": _rnn,
     "dagger": _dagger,
+    "backprop": _backprop,
     "forward": _forward,
     "psim": _psim,
 }

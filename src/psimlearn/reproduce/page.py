@@ -1,5 +1,6 @@
 """docs/reproduction.md from results: nothing is computed here but means, deviations and ratios."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -7,13 +8,36 @@ import numpy as np
 
 from psimlearn.evaluate import Comparison
 from psimlearn.reproduce.figures import by_horizon, by_number
-from psimlearn.reproduce.read import Results, results
+from psimlearn.reproduce.read import Results, joined, results
 
 __all__ = ["write_page"]
 
 IN_FIGURE = ("N4SID", "IVR", "EM-LDS", "AR", "PSIM-Linear", "PSIM-RFF", "PSIM()", "PSIM(auto)")
-RATIOS = (("PSIM-Linear", "N4SID"), ("PSIM-Linear", "IVR"), ("PSIM-RFF", "PSIM-Linear"))
-PAIRS = (*RATIOS, ("PSIM-RFF", "IVR"), ("PSIM()", "PSIM-Linear"), ("PSIM()", "AR"), ("PSIM(auto)", "PSIM()"))
+RATIOS = (
+    ("PSIM-Linear", "N4SID"),
+    ("PSIM-Linear", "IVR"),
+    ("PSIM-RFF", "PSIM-Linear"),
+    ("PSIM-Linear_b", "PSIM-Linear"),
+)
+PAIRS = (*RATIOS[:3], ("PSIM-RFF", "IVR"), ("PSIM()", "PSIM-Linear"), ("PSIM()", "AR"), ("PSIM(auto)", "PSIM()"))
+BY_GRADIENT = (
+    "PSIM-Linear",
+    "PSIM-Linear_b",
+    "PSIM-Linear_d+b",
+    "PSIM-RFF",
+    "PSIM-RFF_b",
+    "RNN",
+    "PSIM()",
+    "PSIM(auto)",
+)
+BY_GRADIENT_PAIRS = (
+    ("PSIM-Linear_b", "PSIM-Linear"),
+    ("PSIM-Linear_d+b", "PSIM-Linear"),
+    ("PSIM-RFF_b", "PSIM-RFF"),
+    ("RNN", "PSIM-Linear"),
+    ("RNN", "PSIM()"),
+    ("RNN", "PSIM(auto)"),
+)
 
 HEAD = """# The paper, reproduced
 
@@ -32,9 +56,11 @@ the ratios of their errors, not the figures themselves.
 def write_page(folder: Path, docs: Path, *, quick: bool = False) -> Path:
     """Write the page and its figures from the results in a folder."""
     sections = [HEAD]
+    beside = {"table1": "appendix", "appendix": "table1"}  # the same folds of the same sets
     writers = {
         "fig2": _number_of_trajectories,
         "table1": _real_systems,
+        "appendix": _by_gradient,
         "window": _two_methods,
         "features": _two_methods,
         "theorems": _theorems,
@@ -43,7 +69,8 @@ def write_page(folder: Path, docs: Path, *, quick: bool = False) -> Path:
         found = results(folder, name, quick=quick)
         if found is not None:
             sections.append("\n\n".join([f"## {found.experiment.title}", f"*{found.experiment.claim}*"]))
-            sections.extend(section(found, docs))
+            other = results(folder, beside[name], quick=quick) if name in beside else None
+            sections.extend(section(found, other, docs))
             if found.experiment.notes:
                 sections.append(found.experiment.notes)
     path = docs / "reproduction.md"
@@ -55,11 +82,15 @@ def write_page(folder: Path, docs: Path, *, quick: bool = False) -> Path:
 # -- Table 1 and Fig. 3 ----------------------------------------------------------------------------------------------
 
 
-def _real_systems(found: Results, docs: Path) -> Iterable[str]:
+def _real_systems(own: Results, appendix: Results | None, docs: Path) -> Iterable[str]:
+    found = joined(own, appendix)
     by_horizon(found, IN_FIGURE, docs / "figures" / "fig3.svg")
     sets = found.sets
     methods = [m for m in list(found.experiment.methods)[::-1] if any(m in found.methods(name) for name in sets)]
-    yield "### One-step error\n\nSquared, summed over channels, mean +- deviation over folds; the least is bold."
+    yield (
+        "### One-step error\n\nSquared, summed over channels, mean +- deviation over folds; the least is bold, among "
+        "methods that were run on all folds."
+    )
     yield _errors_table(found, sets, methods, "errors", 0)
     yield "What the paper printed, on its own recordings:"
     yield _published(found)
@@ -69,7 +100,7 @@ def _real_systems(found: Results, docs: Path) -> Iterable[str]:
         "### Paired differences\n\nThe error of the first method less that of the second, fold by fold, as a share of "
         "the second's mean error: mean +- standard error, and on how many folds the first was better."
     )
-    yield _paired(found)
+    yield _paired(found, PAIRS)
     yield "\n".join(_verdicts(found))
     yield "### Fig. 3: error by look-ahead\n\n![Errors by steps ahead, six sets](figures/fig3.svg)"
     yield "Errors at the farthest step, 5 (3 for video):"
@@ -81,32 +112,29 @@ def _real_systems(found: Results, docs: Path) -> Iterable[str]:
             "out is an error that no method can avoid."
         )
         yield _errors_table(found, videos, methods, "pixels", 0)
-    yield _cost(found, sets, methods)
+    yield _cost(own, sets, methods)
 
 
 def _errors_table(found: Results, sets: Sequence[str], methods: Sequence[str], what: str, step: int) -> str:
-    header = ["", *(_title(found, name) for name in sets)]
-    rows = []
-    means = {
-        (name, m): found.values(name, m, what)[:, step].mean()
-        for name in sets
-        for m in methods
-        if m in found.methods(name)
-    }
-    for method in methods:
-        cells = [method]
-        for name in sets:
-            if (name, method) not in means:
-                cells.append("")
-                continue
-            errors = found.values(name, method, what)[:, step]
-            least = min(value for (own, _), value in means.items() if own == name)
-            text = _spread(errors)
-            cells.append(f"**{text}**" if means[name, method] == least else text)
-        rows.append(cells)
+    columns = [_cells(found, name, methods, what, step) for name in sets]
+    rows = [[method, *cells] for method, *cells in zip(methods, *columns, strict=True)]
     if what == "errors":
         rows.append(["trajectory power", *(_short(found.values(name, methods[0], "power").mean()) for name in sets)])
-    return _table(header, rows)
+    return _table(["", *(_title(found, name) for name in sets)], rows)
+
+
+def _cells(found: Results, name: str, methods: Sequence[str], what: str, step: int) -> list[str]:
+    """The errors of each method on one set; nothing for those that were not run."""
+    errors = {m: found.values(name, m, what)[:, step] for m in methods if m in found.methods(name)}
+    n_folds = max(map(len, errors.values()))
+    least = min(own.mean() for own in errors.values() if len(own) == n_folds)
+    return [_cell(errors[m], n_folds, least) if m in errors else "" for m in methods]
+
+
+def _cell(errors: np.ndarray, n_folds: int, least: float) -> str:
+    if len(errors) < n_folds:
+        return f"{_spread(errors)} ({len(errors)} folds)"
+    return f"**{_spread(errors)}**" if errors.mean() == least else _spread(errors)
 
 
 def _published(found: Results) -> str:
@@ -123,33 +151,35 @@ def _published(found: Results) -> str:
 def _ratios(found: Results) -> str:
     rows = []
     for name in found.sets:
-        errors = {m: found.values(name, m, "errors")[:, 0].mean() for m in found.methods(name)}
         printed = found.experiment.published.get(name)
         cells = [_title(found, name)]
         for first, second in RATIOS:
-            ours = f"{errors[first] / errors[second]:.2f}" if {first, second} <= set(errors) else ""
+            ours = ""
+            if {first, second} <= set(found.methods(name)):
+                compared = found.compared(name, methods=(first, second))
+                errors = dict(zip(compared.methods, compared.mean()[:, 0], strict=True))
+                ours = f"{errors[first] / errors[second]:.2f}"
             cells.append(ours + (f" ({printed[first][0] / printed[second][0]:.2f})" if printed else ""))
         rows.append(cells)
     return _table(["ours (paper's)", *(f"{first} / {second}" for first, second in RATIOS)], rows)
 
 
-def _paired(found: Results) -> str:
+def _paired(found: Results, pairs: Iterable[tuple[str, str]]) -> str:
     header = ["", "steps", *(_title(found, name) for name in found.sets)]
     rows = []
-    for first, second in PAIRS:
+    for first, second in pairs:
         for far in (False, True):
             cells = [f"{first} - {second}", "farthest" if far else "1"]
             for name in found.sets:
-                compared = found.compared(name, methods=(first, second))
-                cells.append(_difference(compared, first, second, far))
+                both = {first, second} <= set(found.methods(name))
+                compared = found.compared(name, methods=(first, second)) if both else None
+                cells.append("" if compared is None else _difference(compared, first, second, far))
             if any(cells[2:]):
                 rows.append(cells)
     return _table(header, rows)
 
 
 def _difference(compared: Comparison, first: str, second: str, far: bool) -> str:
-    if len(compared.methods) < 2:
-        return ""
     n_folds, horizon = compared.errors.shape[1:]
     step = horizon if far else 1
     ours, scale = (compared.mean()[compared.methods.index(method), step - 1] for method in (first, second))
@@ -183,7 +213,11 @@ def _cost(found: Results, sets: Sequence[str], methods: Sequence[str]) -> str:
     total = sum(each["cpu"] for each in found.found.values()) / 60
     table = _table(
         ["seconds a fold", *(_title(found, name) for name in sets)],
-        [[m, *(f"{found.seconds(name, m):.1f}" if m in found.methods(name) else "" for name in sets)] for m in methods],
+        [
+            [m, *(f"{found.seconds(name, m):.1f}" if m in found.methods(name) else "" for name in sets)]
+            for m in methods
+            if m in found.experiment.methods
+        ],
     )
     return (
         f"### What it costs\n\nProcessor time of one core, choosing and learning and testing; all of it together is "
@@ -191,10 +225,49 @@ def _cost(found: Results, sets: Sequence[str], methods: Sequence[str]) -> str:
     )
 
 
+# -- the appendix ----------------------------------------------------------------------------------------------------
+
+
+def _by_gradient(own: Results, table1: Results | None, docs: Path) -> Iterable[str]:
+    """What descends gradients beside what does not, on the folds that all of them have."""
+    found = joined(own, table1)
+    sets = [name for name in found.sets if set(BY_GRADIENT[1:3]) & set(found.methods(name))]
+    header = ["", "folds", *BY_GRADIENT]
+    for step, title in ((0, "One step ahead"), (-1, "At the farthest step, 5 (3 for video)")):
+        rows = []
+        for name in sets:
+            compared = found.compared(name, methods=BY_GRADIENT)
+            errors = dict(zip(compared.methods, compared.errors[:, :, step], strict=True))
+            cells = [_spread(errors[m]) if m in errors else "" for m in BY_GRADIENT]
+            rows.append([_title(found, name), f"{compared.errors.shape[1]}", *cells])
+            printed = found.experiment.published.get(name)
+            if printed and step == 0:
+                paper = [_short(printed[m]) if m in printed else "" for m in BY_GRADIENT]
+                rows.append([found.experiment.sets[name]["stands_for"] + ", printed", "10", *paper])
+        yield f"{title}, mean +- deviation over the folds that all have:\n\n{_table(header, rows)}"
+    yield (
+        "Paired differences over folds, as a share of the second's mean error: mean +- standard error, and on how many "
+        "the first was better."
+    )
+    yield _paired(found, BY_GRADIENT_PAIRS)
+    yield "The optimisers that led, and were used, on how many folds, with their median number of epochs:"
+    yield _table(
+        ["", *(_title(found, name) for name in sets)],
+        [[m, *(_leaders(found, name, m) for name in sets)] for m in ("PSIM-Linear_b", "PSIM-Linear_d+b", "PSIM-RFF_b")],
+    )
+
+
+def _leaders(found: Results, name: str, method: str) -> str:
+    chosen = [each["chosen"] for each in found.of(name, method) if "chosen" in each]
+    count = Counter(own["optimiser"] + (f" {own['rate']:g}" if "rate" in own else "") for own in chosen)
+    epochs = f"; {np.median([own['epochs'] for own in chosen]):.0f}" if chosen else ""
+    return ", ".join(f"{who} {n}" for who, n in count.most_common()) + epochs
+
+
 # -- the others ------------------------------------------------------------------------------------------------------
 
 
-def _two_methods(found: Results, docs: Path) -> Iterable[str]:
+def _two_methods(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
     """One against the other on the same folds."""
     second, first = found.experiment.methods
     rows = []
@@ -216,7 +289,7 @@ def _two_methods(found: Results, docs: Path) -> Iterable[str]:
     yield _table(["", second, first, "ratio", "paper's ratio", "paired"], rows)
 
 
-def _number_of_trajectories(found: Results, docs: Path) -> Iterable[str]:
+def _number_of_trajectories(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
     groups: dict[str, list[str]] = {}
     for name in found.sets:
         groups.setdefault(found.experiment.sets[name]["group"], []).append(name)
@@ -235,7 +308,7 @@ def _number_of_trajectories(found: Results, docs: Path) -> Iterable[str]:
         yield _table(header, rows)
 
 
-def _theorems(found: Results, docs: Path) -> Iterable[str]:
+def _theorems(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
     for name in found.sets:
         for method in found.methods(name):
             if "bounds" in found.of(name, method)[0]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from psimlearn.errors import DataError
 from psimlearn.evaluate import Comparison
 from psimlearn.reproduce.experiment import Experiment, experiment, names
 
-__all__ = ["Results", "results"]
+__all__ = ["Results", "joined", "results"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,14 @@ class Results:
     def seconds(self, set: str, method: str) -> float:
         """Of processor time, a fold."""
         return float(np.mean(self.values(set, method, "cpu")))
+
+
+def joined(first: Results, second: Results | None) -> Results:
+    """The methods of both, on the sets and folds of the first, which are those of the second."""
+    if second is None:
+        return first
+    methods = {**second.experiment.methods, **first.experiment.methods}
+    return Results(replace(first.experiment, methods=methods), first.found | second.found)
 
 
 def results(folder: Path, name: str, *, quick: bool = False) -> Results | None:

@@ -8,7 +8,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from psimlearn.reproduce.theorems import checked
 
 __all__ = ["performed", "results_of", "run"]
 
-PACKAGES = ("numpy", "psimlearn", "scikit-learn", "scipy")
+PACKAGES = ("jax", "numpy", "optax", "psimlearn", "scikit-learn", "scipy")
 
 
 def run(
@@ -144,7 +145,7 @@ def _write(path: Path, experiment: Experiment, results: dict[str, Any]) -> None:
         "title": experiment.title,
         "n_folds": experiment.n_folds,
         "seed": experiment.seed,
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version()} | _versions(),
         "cores": os.cpu_count(),
     }
     # a line for each job
@@ -152,6 +153,15 @@ def _write(path: Path, experiment: Experiment, results: dict[str, Any]) -> None:
     beside = path.with_suffix(".json.part")
     beside.write_text(json.dumps(head)[:-1] + ',\n"results": {\n' + lines + "\n}}\n", encoding="utf-8")
     beside.replace(path)
+
+
+def _versions() -> dict[str, str]:
+    """Of what results depend on, as far as it is installed."""
+    found = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _plain(value: Any) -> Any:
