@@ -12,9 +12,8 @@ a file, so that whatever was saved can be loaded.
 
 import json
 import os
-import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +34,7 @@ from psimlearn.layout import Scaling
 from psimlearn.onehot import LARGEST, OneHot, OneHotMarginals, OneHotProduct
 from psimlearn.regressors import Linear, MeanAndVariance, RandomFourier, Regressor
 from psimlearn.uncertainty import LEVELS, Calibration
+from psimlearn.whole import whole
 
 __all__ = ["Saved", "load", "read", "save"]
 
@@ -270,24 +270,11 @@ def _deserialised(data: bytes) -> tuple[str | None, Arrays]:
 
 def _replace(path: Path, data: bytes) -> None:
     """Put data in the place of a file, at once or not at all."""
-    temporary = path.with_name(f".psimlearn-{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        with whole(path) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as error:
         raise ModelFileError(f"required a place to write to, received: {error}.") from error
-    finally:
-        with suppress(OSError):  # it has been renamed, or could not be made
-            os.remove(temporary)
-    with suppress(OSError):  # not every system lets a folder be flushed
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 # -- distrust ----------------------------------------------------------------------------------------------------------

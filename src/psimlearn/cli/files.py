@@ -1,10 +1,9 @@
 """What commands write: at once or not at all, and over nothing unasked."""
 
 import os
-import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from jaxtyping import Float
 from psimlearn.cli.texts import csv_cell, csv_numbers
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
+from psimlearn.whole import whole
 
 __all__ = ["check_free", "csv_text", "write_table", "write_text", "written"]
 
@@ -37,18 +37,11 @@ def check_free(path: Path | None, force: bool) -> None:
 @contextmanager
 def written(path: Path) -> Iterator[BufferedIOBase]:
     """A file that takes its name when everything is in it."""
-    temporary = path.with_name(f".psimlearn-{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        with whole(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as error:
         raise DataError(f"{path}: required a place to write to, received: {error}. Check folder and space.") from error
-    finally:
-        with suppress(OSError):  # it has its name by now
-            os.remove(temporary)
 
 
 def write_text(path: Path, text: str) -> None:

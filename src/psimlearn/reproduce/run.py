@@ -24,6 +24,7 @@ from psimlearn.reproduce.experiment import Experiment, Job
 from psimlearn.reproduce.methods import given, learnt
 from psimlearn.reproduce.sets import fold_of, missing
 from psimlearn.reproduce.theorems import checked
+from psimlearn.whole import whole
 
 __all__ = ["performed", "results_of", "run"]
 
@@ -150,9 +151,8 @@ def _write(path: Path, experiment: Experiment, results: dict[str, Any]) -> None:
     }
     # a line for each job
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(own, allow_nan=False)}" for key, own in results.items())
-    beside = path.with_suffix(".json.part")
-    beside.write_text(json.dumps(head)[:-1] + ',\n"results": {\n' + lines + "\n}}\n", encoding="utf-8")
-    beside.replace(path)
+    with whole(path) as file:
+        file.write((json.dumps(head)[:-1] + ',\n"results": {\n' + lines + "\n}}\n").encode())
 
 
 def _versions() -> dict[str, str]:
