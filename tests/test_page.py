@@ -12,6 +12,7 @@ from psimlearn import PSIM, Trajectories, plot_errors, plot_forecast, plot_round
 from psimlearn.datasets import random_system
 from psimlearn.errors import MissingExtraError, SettingsError
 from psimlearn.page import fit_page, measures, model_page
+from psimlearn.page.quality import _liveliest
 from psimlearn.plots import check_installed
 from psimlearn.train.score import Round
 
@@ -60,6 +61,23 @@ def test_errors_are_drawn_by_method() -> None:
     assert ax.get_ylabel() == "squared error (std)"
     assert {line.get_label(): list(line.get_ydata()) for line in ax.get_lines()} == {"last": [100, 200], "PSIM": [1, 2]}
     assert plot_errors({"PSIM": [1.0, 2.0]}).get_ylim()[0] == 0
+
+
+def test_rows_that_are_drawn_rest_on_all_before_them(model: PSIM, data: Trajectories) -> None:
+    whole, part = (plot_forecast(model, data[[0]], channels=[1], rows=rows)[0] for rows in (slice(None), slice(5, 9)))
+    for all_rows, some in zip(whole.get_lines(), part.get_lines(), strict=True):
+        np.testing.assert_array_equal(some.get_xdata(), np.arange(5, 9))
+        np.testing.assert_array_equal(some.get_ydata(), all_rows.get_ydata()[5:9])
+
+
+def test_the_stretch_in_which_most_happens() -> None:
+    x = np.zeros((50, 2))
+    x[31, 1], x[33, 0], x[10, 0], x[12] = 3.0, 2.0, 1.0, np.nan
+    start = _liveliest(x, 6)
+    assert start <= 30  # from before the first change
+    assert start + 6 > 34  # until after the last
+    assert _liveliest(x, 50) == _liveliest(x, 80) == 0
+    assert _liveliest(x[:1], 80) == 0
 
 
 def test_rounds_are_drawn_with_their_best(model: PSIM) -> None:

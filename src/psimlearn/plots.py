@@ -37,6 +37,7 @@ def plot_forecast(
     horizon: int = 1,
     coverage: float = 0.9,
     channels: Sequence[int] | None = None,
+    rows: slice = slice(None),
     axes: Any = None,
 ) -> Any:
     """What came and what was predicted of it `horizon` rows before, channel by channel, with intervals.
@@ -47,20 +48,21 @@ def plot_forecast(
         horizon: how many rows ahead.
         coverage: the share of observations that the intervals are to hold.
         channels: numbers of channels; the first four unless given.
+        rows: those to draw; what was predicted of them rests on all rows before.
         axes: one for each channel.
     """
     filter, data = _filter(model), _one(recording)
     chosen = range(min(data.n_channels, MOST_CHANNELS)) if channels is None else channels
     axes = np.ravel(_axes(axes, len(chosen)))
     told = foretelling(data.offsets, horizon)
-    mean = filter.forecast(data, horizon)[told]
-    reach = filter.reach(data, horizon, coverage)[told]
-    time = np.arange(len(data.values))
+    mean = filter.forecast(data, horizon)[told][rows]
+    reach = filter.reach(data, horizon, coverage)[told][rows]
+    time, seen = np.arange(len(data.values))[rows], data.values[rows]
     for ax, c in zip(axes, chosen, strict=True):
         low, high = mean[:, c] - reach[:, c], mean[:, c] + reach[:, c]
         ax.fill_between(time, low, high, color=BAND, alpha=0.25, linewidth=0, label=f"{coverage:.0%} interval")
         ax.plot(time, mean[:, c], color=OURS, linewidth=1.4, label=f"predicted {_steps(horizon)} ahead")
-        ax.plot(time, data.values[:, c], color=SEEN, linewidth=0.9, marker=".", markersize=2.5, label="observed")
+        ax.plot(time, seen[:, c], color=SEEN, linewidth=0.9, marker=".", markersize=2.5, label="observed")
         ax.set_ylabel(_name(filter, data, c))
         ax.margins(x=0.01)
     axes[-1].set_xlabel("row")

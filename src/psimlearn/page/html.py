@@ -26,13 +26,15 @@ def facts(pairs: Mapping[str, Any]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], ours: str | None = None) -> str:
-    """A table that scrolls where it is too wide; the row that begins with `ours` stands out."""
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join(
-        f"<tr{_class('ours' if row[0] == ours else '')}>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>"
-        for row in rows
-    )
+    """A table that scrolls where it is too wide; the column that `ours` heads stands out."""
+    kinds = [_class("ours" if cell == ours else "") for cell in head]
+    top = "".join(f"<th{kind}>{escape(cell)}</th>" for kind, cell in zip(kinds, head, strict=True))
+    body = "".join(f"<tr>{_cells(kinds, row)}</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cells(kinds: Sequence[str], row: Sequence[Any]) -> str:
+    return "".join(f"<td{kind}>{escape(str(cell))}</td>" for kind, cell in zip(kinds, row, strict=True))
 
 
 def figure(svg: str, caption: str) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from psimlearn.filter import Filter
 from psimlearn.page import html, measures
@@ -35,8 +36,8 @@ def errors(facts: Facts, number: int) -> str:
             f"Squared error in squared {units}, channels summed, on recordings that were held out. Lower is better.",
         ),
         html.table(
-            ("steps ahead", *map(str, shown)),
-            [(name, *(html.number(errors[name][h - 1]) for h in shown)) for name in names],
+            ("steps ahead", *names),
+            [(h, *(html.number(errors[name][h - 1]) for name in names)) for h in shown],
             ours="PSIM",
         ),
     )
@@ -51,32 +52,33 @@ def rounds(facts: Facts, number: int) -> str:
         html.figure(
             drawn(lambda ax: plot_rounds(facts.rounds, ax=ax), number=number),
             "DAgger: each round is fitted to the beliefs that the rounds before it met. Shown is the closed-loop error "
-            "on held-out recordings, by the criterion that settings are chosen by.",
+            "on held-out recordings, by the criterion that settings are chosen by: of several splits, that of the "
+            "first; the round that is used is the best of all splits together.",
         ),
     )
 
 
 def predictions(facts: Facts, number: int) -> str:
     """A recording as surprising as most, so that it shows neither the best nor the worst."""
-    filter, recording, called = _typical(facts)
+    filter, recording, rows, called = _typical(facts)
     n = min(recording.n_channels, 3)
 
     def draw(axes: Any) -> None:
-        plot_forecast(filter, recording, channels=range(n), axes=axes)
+        plot_forecast(filter, recording, channels=range(n), rows=rows, axes=axes)
 
     return html.section(
         "Predictions of a held-out recording",
         html.figure(
             drawn(draw, n, 1.3 + 1.25 * n, number),
-            f"{called}, {len(recording.values)} rows{_of_channels(recording, n)}, predicted one step ahead with "
+            f"{called}{_of_channels(recording, n)}, predicted one step ahead with "
             f"intervals that are to hold 90 % of what comes. Of all such recordings it is as surprising as "
             f"most. {facts.judged_how}",
         ),
     )
 
 
-def _typical(facts: Facts) -> tuple[Filter, Trajectories, str]:
-    """The recording with the median log-likelihood per row; a long one is cut."""
+def _typical(facts: Facts) -> tuple[Filter, Trajectories, slice, str]:
+    """The recording with the median log-likelihood per row; of a long one, the stretch in which most happens."""
     candidates = [(filter, held, i) for filter, held in facts.judged for i in range(len(held)) if len(held[i]) > 1]
     if not candidates:
         candidates = [(filter, held, i) for filter, held in facts.judged for i in range(len(held))]
@@ -87,8 +89,19 @@ def _typical(facts: Facts) -> tuple[Filter, Trajectories, str]:
     ordered = sorted(candidates, key=lambda c: scores[id(c[1]), c[2]])
     filter, held, i = ordered[len(ordered) // 2]
     one = held[[i]]
+    start = _liveliest(one.values / filter.scaling.scale, MOST_ROWS)
+    end = min(start + MOST_ROWS, len(one.values))
     name = f"Recording {held.ids[i]}" if held.ids is not None else "A stretch of the recording"
-    return filter, one.stretches([np.arange(min(MOST_ROWS, len(one.values)))]), name
+    part = f"{end} rows" if end - start == len(one.values) else f"rows {start} to {end - 1}, where most happens"
+    return filter, one, slice(start, end), f"{name}, {part}"
+
+
+def _liveliest(x: Float[np.ndarray, "rows n"], length: int) -> int:
+    """Where the stretch of so many rows begins in which most happens."""
+    moved = np.nansum(np.diff(x, axis=0) ** 2, axis=1)
+    if len(moved) < length:
+        return 0
+    return int(np.argmax(np.convolve(moved, np.ones(length - 1), mode="valid")))
 
 
 def _of_channels(recording: Trajectories, n: int) -> str:

@@ -8,7 +8,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e9ecef; --faint: #8b949e; --paper: #14171a; --edge: #343a40; --card: #1e2226 } }
 @media print { :root { color-scheme: light; --ink: #000; --faint: #666; --paper: #fff; --edge: #ccc; --card: #fff }
-  section { break-inside: avoid-page } }
+  figure, tr, .facts { break-inside: avoid-page } h2 { break-after: avoid-page } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 1rem; max-width: 46rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.55 var(--font); overflow-wrap: break-word }
@@ -24,9 +24,10 @@ th, td { padding: .25rem 0 .25rem .9rem; text-align: right; vertical-align: bott
 td:last-child { white-space: normal }
 th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal }
 th { font-weight: 600; color: var(--faint) }
-tr.ours td { font-weight: 700; color: var(--ours) }
+th.ours, td.ours { font-weight: 700; color: var(--ours) }
 .facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .5rem; padding: 0 }
 .facts div { background: var(--card); border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .6rem }
 .facts b { display: block; font-size: 1.15rem } .facts span { color: var(--faint); font-size: .85rem }
-@media (max-width: 30rem) { table { font-size: .82rem } th, td { padding-left: .5rem } }
+@media (max-width: 30rem) { table { font-size: .82rem } th, td { padding-left: .4rem }
+  th { font-size: .72rem } }
 """
