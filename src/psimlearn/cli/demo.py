@@ -70,7 +70,7 @@ def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
     errors = {name: errors_by_horizon(method, test, 2, skip=START) for name, method in methods.items()}
     optimum_table(errors, OPTIMUM, f"squared error on 1000 new recordings, from row {START} on")
     share = coverage(model.filter_, test, 1, [0.9])[0]
-    click.echo(f"\n90 % intervals cover {share:.1%} of them. Only the last line was told how the system works.\n")
+    click.echo(f"90 % intervals cover {share:.1%} of them. Only the last line was told how the system works.\n")
     for name, data in (("recordings.csv", train), ("new.csv", test[:50])):
         write_table(paths[name], _keys(data), data.names or (), data.values)
     model.save(paths["model.psim"])
