@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,9 @@ from psimlearn import PSIM, Trajectories
 from psimlearn.baselines import LastObservation, TrainingMean
 from psimlearn.cli import progress
 from psimlearn.cli.files import written
+from psimlearn.cli.judge import TITLES, USUAL
 from psimlearn.cli.main import cli
+from psimlearn.cli.methods import METHODS
 from psimlearn.datasets import random_system
 from psimlearn.evaluate import errors_by_horizon, folds
 from psimlearn.watch import Stage, Watch
@@ -458,6 +461,20 @@ def test_compare_scores_all_on_the_same_folds(kit: Kit, tmp_path: Path, capsys: 
         np.testing.assert_allclose(found, truth, rtol=1e-9)
         assert f"{np.mean(truth, axis=0)[0]:.4g} +- " in said
     assert "of 2 folds" in said
+
+
+def test_every_method_that_can_be_compared_has_a_title() -> None:
+    assert list(METHODS) == list(TITLES)
+    assert set(USUAL) == set(METHODS) - {"rnn"}
+
+
+def test_a_method_without_its_extra_is_told(
+    kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)
+    words = ["--methods", "last,rnn", "--steps", "1", "--folds", "2"]
+    assert run("compare", kit.train_csv, *words) == 0
+    assert re.search(r"note: recurrent network failed: .*psimlearn\[grad\]", capsys.readouterr().out)
 
 
 def test_a_method_that_fails_is_told_and_the_others_go_on(

@@ -10,7 +10,7 @@ from psimlearn.cli import options
 
 __all__ = ["compare", "evaluate"]
 
-NAMES = ("mean", "last", "ar", "n4sid", "ivr", "em", "psim", "psim-rff")
+USUAL = ("mean", "last", "ar", "n4sid", "ivr", "em", "psim", "psim-rff")
 TITLES = {
     "mean": "training mean",
     "last": "last observation",
@@ -18,6 +18,7 @@ TITLES = {
     "n4sid": "N4SID",
     "ivr": "predictive states (IVR)",
     "em": "EM",
+    "rnn": "recurrent network",
     "psim": "PSIM",
     "psim-rff": "PSIM, random features",
 }
@@ -104,8 +105,8 @@ def evaluate(model: Path, data: str, output: Path | None, report: Path | None, f
 def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[str]:
     """Known methods with commas between them."""
     chosen = [name.strip() for name in value.split(",") if name.strip()]
-    if not chosen or set(chosen) - set(NAMES):
-        raise click.BadParameter(f"required some of {', '.join(NAMES)}, received {value!r}.")
+    if not chosen or set(chosen) - set(TITLES):
+        raise click.BadParameter(f"required some of {', '.join(TITLES)}, received {value!r}.")
     return list(dict.fromkeys(chosen))
 
 
@@ -115,11 +116,11 @@ def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[st
 @click.option("--folds", default=5, show_default=True, type=click.IntRange(2), help="How often to hold recordings out.")
 @click.option(
     "--methods",
-    default=",".join(NAMES),
+    default=",".join(USUAL),
     show_default=True,
     callback=methods_of,
     metavar="A,B,..",
-    help="What to compare.",
+    help="What to compare: some of these, or rnn (takes minutes; needs psimlearn[grad]).",
 )
 @click.option("--window", default=5, show_default=True, type=click.IntRange(1), help="Of the beliefs of PSIM.")
 @click.option("--seed", default=0, show_default=True, help="Decides which recordings are held out together.")

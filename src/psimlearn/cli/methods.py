@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from psimlearn.baselines import Autoregression, LastObservation, TrainingMean, em, ivr, n4sid
+from psimlearn.baselines import Autoregression, LastObservation, RecurrentNetwork, TrainingMean, em, ivr, n4sid
 from psimlearn.errors import PsimlearnError
 from psimlearn.estimator import PSIM
 from psimlearn.evaluate import Forecaster
@@ -46,6 +46,12 @@ def _expectation_maximisation(train: Trajectories) -> Forecaster:
     return em(train, n4sid(first, validation=second).order)
 
 
+def _recurrent(train: Trajectories, horizon: int, seed: int) -> Forecaster:
+    """A gated network, trained until the recordings held out tell it to stop."""
+    first, second = _halves(train)
+    return RecurrentNetwork.fit(first, second, horizon, seed=seed)
+
+
 def _psim(learner: str) -> Callable[[int, int, int], Fit]:
     def of(horizon: int, window: int, seed: int) -> Fit:
         return lambda train: PSIM(window, learner=learner, random_state=seed).fit(train).filter_
@@ -60,6 +66,7 @@ METHODS: dict[str, Callable[[int, int, int], Fit]] = {
     "n4sid": lambda *_: subspace,
     "ivr": lambda *_: _predictive,
     "em": lambda *_: _expectation_maximisation,
+    "rnn": lambda horizon, _, seed: lambda train: _recurrent(train, horizon, seed),
     "psim": _psim("ridge"),
     "psim-rff": _psim("rff"),
 }

@@ -25,10 +25,9 @@ __all__ = ["reproduce"]
 def reproduce(names: tuple[str, ...], page_only: bool, **options: Any) -> int:
     """Run the paper's experiments and write reproduction.md, our figures beside the published ones.
 
-    \b
-    NAME is fig2, table1, window, features or theorems; all of them by default. Every result is kept as soon as it is
-    there: after Ctrl-C the same command goes on. Recordings are found in the folder that PSIMLEARN_DATA names;
-    experiments whose recordings are not at hand are left out, and said to be.
+    NAME is appendix, features, fig2, table1, theorems or window; all of them by default. Every result is kept as soon
+    as it is there: after Ctrl-C the same command goes on. Recordings are found in the folder that PSIMLEARN_DATA names;
+    experiments whose recordings are not at hand are left out, and said to be. The appendix needs psimlearn[grad].
 
     \b
     Examples:
