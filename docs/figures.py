@@ -1,10 +1,11 @@
 """The picture of README.md: a pendulum that is pushed and, for a while, not seen, as a learnt filter sees it.
 
-    python docs/figures.py
+    python docs/figures.py [FOLDER] [--quick]
 
-Learns anew and writes docs/figures/pendulum.svg.
+Learns anew and writes pendulum.svg, into docs/figures unless told otherwise; quickly, from a few recordings.
 """
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def _word(axis: Any, row: float, text: str) -> None:
     axis.annotate(text, (row, 1.02), xycoords=("data", "axes fraction"), ha="center", fontsize=8)
 
 
-def _style() -> dict[str, Any]:
+def _style() -> Any:
     words = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     return {
         **dict.fromkeys(words, GREY),
@@ -76,4 +77,8 @@ def _style() -> dict[str, Any]:
 
 if __name__ == "__main__":
     matplotlib.use("agg")
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", type=Path, default=FIGURES)
+    parser.add_argument("--quick", action="store_true")
+    given = parser.parse_args()
+    main(given.folder, *((20, 1) if given.quick else ()))

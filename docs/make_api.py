@@ -1,7 +1,7 @@
 """The page docs/api.md, from the signatures and docstrings of all public names.
 
-    python docs/make_api.py            # writes it
-    python docs/make_api.py --check    # exit code 1 if it is not what would be written
+python docs/make_api.py            # writes it
+python docs/make_api.py --check    # exit code 1 if it is not what would be written
 """
 
 import ast
