@@ -111,13 +111,7 @@ def test_no_block_escapes_being_run(page: Path) -> None:
 
 
 def test_what_looks_like_code_is_found() -> None:
-    lines = (
-        "import numpy",
-        "from psimlearn import PSIM",
-        "x = f(1)",
-        "psimlearn fit a.csv",
-        "cat a | psimlearn filter m -",
-    )
+    lines = ("import numpy", "from a import b", "m = PSIM(5)", "psimlearn fit a.csv", "cat a | psimlearn filter m -")
     for text in lines:
         assert LOOKS_LIKE_CODE.search(text)
     assert not LOOKS_LIKE_CODE.search("    m_{t+1} = B(z_t) + (x~_t repeated)\nPSIM   2.008")
