@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test demo check bench reproduce reproduce-quick walk clean
+.PHONY: test demo check bench docs reproduce reproduce-quick walk clean
 
 # two workers share two cores best when each keeps its linear algebra to one thread
 test: $(READY)  ## run the tests, doctests and documentation included
@@ -26,6 +26,10 @@ bench: $(READY)  ## speed and memory of training, and of filtering against other
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/grad.py
 	$(BIN)/python benchmarks/stream.py
+
+docs: $(READY)  ## the pages and pictures that scripts make
+	$(BIN)/python docs/make_api.py
+	$(BIN)/python docs/figures.py
 
 reproduce: $(READY)  ## the paper's experiments: run what has no result yet, then write docs/reproduction.md
 	$(BIN)/psimlearn reproduce
