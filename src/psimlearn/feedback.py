@@ -42,10 +42,13 @@ class Feedback(NamedTuple):
 
     def boxed(self, fed: Float[np.ndarray, "b r"]) -> Float[np.ndarray, "b r"]:
         """Clip in place."""
-        return self.boxer(1)(fed)
+        if self.low is not None and self.high is not None:
+            np.maximum(fed, self.low, out=fed)
+            np.minimum(fed, self.high, out=fed)
+        return fed
 
     def boxer(self, most: int) -> Callable[[Float[np.ndarray, "b r"]], Float[np.ndarray, "b r"]]:
-        """`boxed` for up to `most` rows, or for any number if `most` is 1; full bounds are clipped to much faster."""
+        """`boxed` for up to `most` rows; full bounds are clipped to much faster."""
         if self.low is None or self.high is None:
             return lambda fed: fed
         low, high = np.tile(self.low, (most, 1)), np.tile(self.high, (most, 1))

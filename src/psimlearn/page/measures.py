@@ -34,9 +34,11 @@ def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[
     told = foretelling(data.offsets, horizon)
     errors = np.abs(data.values - filter.forecast(data, horizon)[told])
     later = _rows_from(data, horizon)
+    plan, state, inputs, unseen = filter.standing(data, horizon)
+    deviation = filter.deviation(state, horizon, inputs, unseen)
     shares = []
-    for level in levels:
-        reach = filter.reach(data, horizon, level)[told]
+    for level in levels:  # as `Filter.reach`, which would run the filter for every level
+        reach = plan.packed(deviation * filter.multiples(horizon, level, unseen))[told]
         known = later[:, None] & ~np.isnan(errors) & ~np.isnan(reach)
         shares.append(np.mean((errors <= reach)[known]) if known.any() else np.nan)
     return np.array(shares)
