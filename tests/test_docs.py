@@ -20,6 +20,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 import psimlearn
+from psimlearn.reproduce.read import joined, results
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -192,6 +193,36 @@ def test_the_api_page_has_every_public_name() -> None:
         source = (ROOT / "src" / "psimlearn" / module / "__init__.py").read_text(encoding="utf-8")
         for name in re.findall(r'"(\w+)"', source[source.index("__all__") :]):
             assert re.search(rf"^- (\*\*)?`{name}\b", text, flags=re.M), name
+
+
+COMPARED = {
+    "last observation": "last",
+    "autoregression": "AR",
+    "N4SID": "N4SID",
+    "predictive states (IVR)": "IVR",
+    "linear system by EM": "EM-LDS",
+    "recurrent network, first folds": "RNN",
+    "the paper's filter, linear": "PSIM-Linear",
+    '`PSIM(learner="auto")`': "PSIM(auto)",
+}
+
+
+@pytest.mark.parametrize("title", COMPARED)
+def test_the_readme_compares_as_the_results_do(title: str) -> None:
+    """Multiples of the one-step error of `PSIM()` on the folds that both have."""
+    table1, appendix = (results(ROOT / "results", name) for name in ("table1", "appendix"))
+    assert table1 is not None
+    found = joined(table1, appendix)
+    cells = []
+    for name in ("robot", "walking", "flag", "beach", "ocean"):
+        if COMPARED[title] not in found.methods(name):
+            cells.append("")
+            continue
+        compared = found.compared(name, methods=(COMPARED[title], "PSIM()"))
+        errors = dict(zip(compared.methods, compared.mean()[:, 0], strict=True))
+        cells.append(f"{errors[COMPARED[title]] / errors['PSIM()']:.2f}")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"| {title} | {' | '.join(cells)} |" in readme.replace("**", "")
 
 
 def test_the_picture_can_be_drawn_again(tmp_path: Path) -> None:
