@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from psimlearn import io
 from psimlearn.conditioning import Conditional, Projected
+from psimlearn.contexts import Contexts
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.features import Features
 from psimlearn.fitting import fitted
@@ -194,7 +195,7 @@ class PSIM(TransformerMixin, BaseEstimator):
         more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
         hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
         self.filter_ = with_hints(more.filter, hints)
-        self.sums_, self.hint_sums_ = more.sums, hints
+        self.learner_, self.sums_, self.hint_sums_ = more.learner, more.sums, hints
         self.report_ = self.report_ | {"outside": more.outside}
         return self
 
@@ -345,6 +346,8 @@ class PSIM(TransformerMixin, BaseEstimator):
             arrays["directions"] = learner.directions
         if isinstance(learner, Ridge | RandomFourierRidge) and learner.coordinates is not None:
             arrays |= {f"coordinates.{name}": own.toarray() for name, own in learner.coordinates._asdict().items()}
+        if isinstance(learner, SymbolRidge) and learner.contexts is not None:
+            arrays["contexts"] = learner.contexts.counts
         return arrays
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -373,6 +376,11 @@ class PSIM(TransformerMixin, BaseEstimator):
         if "coordinates.ridge" in arrays:
             maps = [csr_array(arrays[f"coordinates.{name}"]) for name in Coordinates._fields]
             learner = replace(learner, coordinates=Coordinates(*maps))
+        if "contexts" in arrays:
+            own, v = self.filter_.regressors[-1], len(self.filter_.scaling.mean)
+            assert isinstance(own, Conditional)
+            known = Contexts(own.contexts, arrays["contexts"], self.filter_.lags, v, learner.features.n_simplices)
+            learner = replace(learner, contexts=replace(known, strength=learner.strength))
         self.learner_ = learner
 
     def _shapes(self, hints: list[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -390,6 +398,8 @@ class PSIM(TransformerMixin, BaseEstimator):
         if isinstance(regressor, RandomFourier):
             shapes["directions"] = regressor.directions.shape
             p = len(regressor.directions)
+        if isinstance(regressor, Conditional):
+            shapes["contexts"] = regressor.shares.shape
         if self.recipe_.level_weight is not None:
             shapes |= {f"coordinates.{name}": (p, p) for name in Coordinates._fields}
         return shapes

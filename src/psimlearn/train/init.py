@@ -15,6 +15,7 @@ from psimlearn.layout import Layout, Scaling, lay_out
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
 from psimlearn.onehot import OneHot, onto_simplices
 from psimlearn.regressors import Linear
+from psimlearn.symbolic import Counting
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.lessons import Lessons, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
@@ -108,6 +109,8 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
     z = filter.inputs(m, x, layout, rows)
     learner = _in_coordinates(learner, filter, recipe, z).prepare(z, rng)
+    if isinstance(learner, Counting):
+        learner = replace(learner, contexts=None).counting(z, y, recipe.lags)
     if init == "zero":
         return Beginning(filter, learner, None, lessons)
     stats = learner.summarise(z, y)
