@@ -6,6 +6,7 @@ expected, exactly as a number can.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,8 @@ class Alphabet:
 
     def codes(self, sequence: Any, where: str = "sequence") -> Int[np.ndarray, " T"]:
         """Places in the alphabet; -1 where nothing was observed (None or NaN)."""
-        place: dict[Any, int] = {symbol: i for i, symbol in enumerate(self.symbols)} | {None: UNKNOWN}
-        unseen = None if self.other is None else place[self.other]
-        codes = [place.get(symbol, unseen) for symbol in _symbols(sequence, where)]
+        unseen = None if self.other is None else self._place[self.other]
+        codes = [self._place.get(symbol, unseen) for symbol in _symbols(sequence, where)]
         if None in codes:
             row = codes.index(None)
             raise DataError(
@@ -81,9 +81,15 @@ class Alphabet:
     def one_hot(self, sequence: Any, where: str = "sequence") -> Float[np.ndarray, "T v"]:
         """One row for each symbol, with a one in its column; NaN where it was not observed."""
         codes = self.codes(sequence, where)
-        rows = np.eye(len(self)).take(codes, axis=0)
-        rows[codes == UNKNOWN] = np.nan
-        return rows
+        return self._rows.take(codes, axis=0)  # the last of them is that of the code -1
+
+    @cached_property
+    def _place(self) -> dict[Any, int]:
+        return {symbol: i for i, symbol in enumerate(self.symbols)} | {None: UNKNOWN}
+
+    @cached_property
+    def _rows(self) -> Float[np.ndarray, "codes v"]:
+        return np.vstack([np.eye(len(self)), np.full(len(self), np.nan)])
 
     def likeliest(self, probabilities: Float[np.ndarray, "*b v"]) -> np.ndarray:
         """The symbol with the largest probability of each row, the first of equals."""

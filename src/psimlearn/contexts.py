@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 
 from psimlearn.errors import SettingsError
 
-__all__ = ["Contexts", "found"]
+__all__ = ["MOST_CONTEXTS", "Contexts", "found"]
 
-LARGEST = 2**53
+MOST_CONTEXTS = 2**53
 """Contexts are numbered, and numbers in files are of type float64."""
 MOST_ENTRIES = 2**22
 """Counts in a table: beyond, contexts that were seen least often are left out."""
@@ -59,7 +59,7 @@ class Contexts:
         strength: float = 1.0,
     ) -> "Contexts":
         """Count contexts of up to this length; symbols are places in the alphabet, newest first, -1 if not observed."""
-        if not 0 < strength < np.inf or (n_symbols + 1) ** recent.shape[1] >= LARGEST:
+        if not 0 < strength < np.inf or (n_symbols + 1) ** recent.shape[1] >= MOST_CONTEXTS:
             raise SettingsError(
                 f"contexts: required a strength above 0 and fewer than 2^53 contexts, received {strength} and "
                 f"{n_symbols + 1}^{recent.shape[1]}. Use fewer lags."

@@ -67,7 +67,8 @@ class PSIM(TransformerMixin, BaseEstimator):
     takes; None means "not observed".
 
     Args:
-        window: how many observations ahead a belief describes, k.
+        window: how many observations ahead a belief describes, k; "auto" is 5, or fewer where a belief about symbols
+            would have more than 64 probabilities.
         features: what a belief holds of them: "stack" (means), "squares" (means and variances), "moments" (a full
             Gaussian), "onehot" (for symbols: the joint distribution of all of them), "onehot-marginals" (for many
             symbols: the distribution of each), or your own.
@@ -79,7 +80,8 @@ class PSIM(TransformerMixin, BaseEstimator):
             learnt by gradient from random ones); the last two need the extra `grad`.
         n_rounds: the most rounds of DAgger.
         init: beliefs of the first round: "history", "teacher" or "zero".
-        lags: how many of the last observations a step sees; "auto" tries 1, the window and twice the window.
+        lags: how many of the last observations a step sees; "auto" tries 1, the window and twice the window, and for
+            symbols 1 to 8.
         prior: what predictions are shrunk towards: the "mean", the "last" observation, or "zero"; "auto" chooses.
         belief_weight: how freely the belief is used; 1 is the paper, 0 is autoregression; "auto" chooses.
         level_weight: with the prior "last", how much predictions depend on the level rather than on changes: small
@@ -107,7 +109,7 @@ class PSIM(TransformerMixin, BaseEstimator):
     # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint
     def __init__(
         self,
-        window: int | Any = 5,
+        window: int | str | Any = "auto",
         *,
         features: str | Features | Any = "stack",
         learner: str | Learner[Any] | Any = "ridge",

@@ -8,6 +8,7 @@ import numpy as np
 
 from psimlearn.baselines import KGram, LastObservation, TrainingMean
 from psimlearn.blackbox import SklearnLearner
+from psimlearn.contexts import MOST_CONTEXTS
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, folds, time_folds
 from psimlearn.extras import imported
@@ -46,9 +47,11 @@ CAUTIOUS = 1.0
 """The ridge where there is too little data to choose one."""
 WORSE = 2.0
 """A filter refitted on everything may be no worse on what it has now seen than this times its held-out error."""
-SYMBOL_RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-FLOORS = (1e-6, 1e-4, 1e-2)
-"""Shares of predicted distributions that are how often futures followed a symbol in training."""
+SYMBOL_RIDGES = (1e-6, 1e-4, 1e-2)
+FLOORS, SHARES = (1e-6, 1e-4, 1e-2), (0.1, 0.5, 0.9)
+"""Shares of beliefs about symbols that are what followed the last ones in training: next to nothing, and much."""
+CONTEXTS, STRENGTHS, ALONE = (2, 3, 4, 6, 8), (1.0, 4.0, 16.0), 0.999
+"""Lengths of contexts, and how strongly they are smoothed, by how they do alone, or as good as alone."""
 FEW_WORDS = 1000
 """Continuations over which k-grams are summed for the report."""
 
@@ -187,8 +190,7 @@ def _searched(
     if isinstance(settings.learner, Learner):
         return search(courses, Space((settings.learner,), recipes, refine=False, ranks=ranks), settings.n_rounds, tell)
     if isinstance(settings.features, OneHot):
-        floors = tuple(SymbolRidge(settings.features, floor=floor) for floor in FLOORS)
-        return search(courses, Space(floors, recipes, SYMBOL_RIDGES), settings.n_rounds, tell)
+        return _searched_symbols(courses, settings, settings.features, tell)
     linear = Space((Ridge(),), recipes, RIDGES, between=_between(settings), ranks=ranks)
     if settings.learner == "ridge":
         return search(courses, linear, settings.n_rounds, tell)
@@ -204,6 +206,26 @@ def _searched(
     if settings.learner == "auto" and first.trial().judged <= second.trial().judged:
         return first, trials + more
     return second, trials + more
+
+
+def _searched_symbols(
+    courses: Sequence[Course], settings: Settings, features: OneHot, tell: Watch
+) -> tuple[Run, list[Trial]]:
+    """Beliefs with next to nothing of contexts, and with much of those contexts that do best alone."""
+    n, standard = courses[0].train.n_channels, settings.standard
+    fitting = tuple(q for q in CONTEXTS if (n + 1) ** q < MOST_CONTEXTS)
+    alone = [
+        Candidate(replace(standard, lags=q), SymbolRidge(features, CAUTIOUS, floor=ALONE, strength=s))
+        for q in (fitting if settings.lags is None else (settings.lags,))
+        for s in STRENGTHS
+    ]
+    trials = screened(alone, courses, tell)
+    recipe, learner = min(trials, key=lambda t: t.judged).candidate
+    with_much = [Candidate(recipe, replace(learner, floor=share)) for share in SHARES]
+    with_little = [Candidate(standard, SymbolRidge(features, floor=floor)) for floor in FLOORS]
+    space = Space((), (), SYMBOL_RIDGES, kinds=(*with_little, *with_much))
+    run, more = search(courses, space, settings.n_rounds, tell)
+    return run, trials + more
 
 
 def _recipes(settings: Settings, data: Trajectories) -> tuple[Recipe, ...]:

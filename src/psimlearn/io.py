@@ -27,6 +27,7 @@ from safetensors import numpy as safetensors
 
 from psimlearn.alphabet import Alphabet
 from psimlearn.conditioning import Conditional, Link, Projected
+from psimlearn.contexts import MOST_CONTEXTS
 from psimlearn.errors import ModelFileError
 from psimlearn.features import SecondMoment, Stack, StackSquares
 from psimlearn.feedback import Feedback
@@ -44,8 +45,6 @@ KIND = "psimlearn filter"
 EXTRA = "extra."
 LARGEST_HEADER = 10_000_000
 """In bytes. Parsed JSON takes many times its size in memory; what is large belongs into arrays."""
-CONTEXTS = 2**53
-"""Numbers of contexts stay below: float64 holds them all."""
 LARGEST_COUNT = 2**31 - 1
 """Of window and lags: what they multiply stays a number that can be printed."""
 
@@ -489,7 +488,7 @@ def _check_values(arrays: Arrays) -> None:
         if name.endswith((".shares", ".floor")):
             _require((array >= 0).all() and (array <= 1).all(), f"array {name}: required shares, received others")
         if name.endswith(".contexts"):
-            whole = array[0] == 0 and array[-1] < CONTEXTS and (array % 1 == 0).all() and (np.diff(array) > 0).all()
+            whole = array[0] == 0 and array[-1] < MOST_CONTEXTS and (array % 1 == 0).all() and (np.diff(array) > 0).all()
             _require(whole, f"array {name}: required whole numbers from 0 that rise, received others")
     _require(_definite(arrays["covariance"]), "array covariance: required a positive definite matrix, received another")
 

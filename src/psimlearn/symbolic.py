@@ -73,16 +73,12 @@ class SymbolRidge:
         if self.update == "linear":
             return Ridge().summarise(z[seen.rows], y[seen.rows])
         known, y = _known(z, y, self.features, self.contexts)[seen.rows], y[seen.rows]
-        zy = np.zeros((known.shape[1], seen.n_symbols, y.shape[1]))
-        sums = np.zeros(zy.shape[1:])
-        for symbol in range(seen.n_symbols):
-            rows = seen.codes == symbol
-            targets = scipy.sparse.csr_array(y[rows])  # one-hot: a product costs as much as there are ones
-            zy[:, symbol] = (targets.T @ known[rows]).T
-            sums[symbol] = targets.sum(axis=0)
-        one = np.ones(len(known))
+        rows, columns = np.nonzero(y)  # one-hot: a product costs as much as there are ones
+        entries = (y[rows, columns], (rows, seen.codes[rows] * y.shape[1] + columns))
+        targets = scipy.sparse.csr_array(entries, shape=(len(y), seen.n_symbols * y.shape[1]))
+        zy = np.ascontiguousarray((targets.T @ known).T)
         square = float(np.vdot(y, y))  # a one-hot factor does not change it
-        return GramSums(float(len(known)), one @ known, sums.ravel(), known.T @ known, zy.reshape(len(zy), -1), square)
+        return GramSums(float(len(y)), np.ones(len(y)) @ known, targets.sum(axis=0), known.T @ known, zy, square)
 
     def merge(self, a: GramSums, b: GramSums) -> GramSums:
         """Sum by sum."""
