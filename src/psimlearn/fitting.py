@@ -45,9 +45,9 @@ N_EPOCHS, PATIENCE = 400, 20
 """Of back-propagation: the most there are, as in the paper, and how many may pass without a better one."""
 CAUTIOUS = 1.0
 """The ridge where there is too little data to choose one."""
-WORSE = 2.0
+WORSE, WORSE_NATS = 2.0, 1.002
 """A filter refitted on everything may be no worse on what it has now seen than this times its held-out error."""
-SYMBOL_RIDGES = (1e-6, 1e-4, 1e-2)
+SYMBOL_RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 FLOORS, SHARES = (1e-6, 1e-4, 1e-2), (0.1, 0.5, 0.9)
 """Shares of beliefs about symbols that are what followed the last ones in training: next to nothing, and much."""
 CONTEXTS, STRENGTHS, ALONE = (2, 3, 4, 6, 8), (1.0, 4.0, 16.0), 0.999
@@ -100,10 +100,11 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
     everything = data if settings.refit or explicit or not splits else splits[0][0]
     tell(f"training on {len(everything)} recordings with the settings chosen")
     final, learner, sums = _trained(everything, choice, settings, seed, tell)
-    if not final.error <= choice.error + (WORSE - 1) * abs(choice.error):  # a likelihood may be negative
+    symbolic = isinstance(settings.features, OneHot)
+    worse = WORSE_NATS if symbolic else WORSE
+    if not final.error <= choice.error + (worse - 1) * abs(choice.error):  # a likelihood may be negative
         notes.append("refitted on all recordings the filter got worse in closed loop; the one chosen is kept")
         final, learner, sums = _trained(choice.splits[0][0], choice, settings, seed, tell)
-    symbolic = isinstance(settings.features, OneHot)
     filter = final.filter if symbolic else with_calibration(final.filter, choice.judged)
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
