@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from psimlearn import PSIM, Trajectories, load
 from psimlearn.alphabet import Alphabet
-from psimlearn.baselines import KGram, Kalman
+from psimlearn.baselines import Kalman, KGram
 from psimlearn.datasets import long_memory_hmm, three_state_hmm, two_state_hmm
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
@@ -199,6 +199,8 @@ def test_contexts_are_chosen_where_the_last_few_symbols_tell_all(tmp_path: Path)
     more = exclusive(50, 40, RNG(2))
     for own in (model, again):
         own.partial_fit(more)
+        assert isinstance(own.learner_, SymbolRidge)
+        assert own.learner_.contexts is not None
         assert own.learner_.contexts.counts[0].sum() == (150 + 50) * 39
     np.testing.assert_array_equal(again.predict_proba([gappy])[0], model.predict_proba([gappy])[0])
     assert not np.array_equal(model.predict_proba([gappy])[0], p)
@@ -431,7 +433,9 @@ def test_a_filter_with_symbols_as_inputs_nears_the_kalman_filter_that_knows_the_
     A = 0.97 * np.array([[0.9, 0.2], [-0.2, 0.9]])
     train, _ = driven(150, 60, RNG(0))
     test, pushed = driven(150, 60, RNG(1))
-    kalman = Kalman(A, np.eye(1, 2), 0.05 * np.eye(2), np.array([[0.3]]), np.zeros((2, 1)), np.zeros(2), np.zeros((2, 2)))
+    kalman = Kalman(
+        A, np.eye(1, 2), 0.05 * np.eye(2), np.array([[0.3]]), np.zeros((2, 1)), np.zeros(2), np.zeros((2, 2))
+    )
     left = Trajectories.of((test.values - pushed).reshape(150, 60, 1))
     exact = kalman.forecast(left, 1)[:, 0] + pushed
     learnt = PSIM(5, random_state=0).fit(train).filter_.forecast(test, 1)[:, 0]

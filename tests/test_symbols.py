@@ -427,7 +427,9 @@ def test_contexts_are_mixed_in() -> None:
     pure, mixed = (filter.regressors[0] for filter in filters)
     m, codes = RNG(2).dirichlet(np.ones(9), 40), RNG(3).integers(3, size=(40, 3))
     z = np.concatenate([m, np.eye(3)[codes].reshape(40, -1)], axis=1)
-    recent = np.stack([preceding(data.values.argmax(axis=1), data.offsets, 3)[t, ::-1] for t in range(len(data.values))])
+    recent = np.stack(
+        [preceding(data.values.argmax(axis=1), data.offsets, 3)[t, ::-1] for t in range(len(data.values))]
+    )
     starts = np.repeat(data.offsets[:-1], 30)
     first = data.values.argmax(axis=1)[starts]
     recent = np.where(recent < 0, first[:, None], recent)  # before the beginning stands the first symbol

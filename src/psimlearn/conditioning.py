@@ -31,7 +31,7 @@ CERTAIN = 1 - 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Conditional(Opaque):
-    """[m; x_t; ..; x_{t-lags+1}; u] -> the link of the block of x_t in a linear map of [m; u], mixed with what followed.
+    """[m; x_t; ..; x_{t-lags+1}; u] -> the link of the block of x_t in a linear map of [m; u], mixed with contexts.
 
     For V symbols and beliefs of d coordinates the linear map has V blocks of d outputs.
     """

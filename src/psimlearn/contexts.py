@@ -102,17 +102,15 @@ class Contexts:
 
     def __call__(self, recent: Int[np.ndarray, "b length"]) -> Float[np.ndarray, "b d"]:
         """What follows the last symbols, newest first, as far as these were seen before."""
-        return self.shares[found(self.numbers, recent, self.n_symbols)]
+        return self.shares.take(found(self.numbers, recent, self.n_symbols), axis=0)
 
 
-def found(
-    numbers: Int[np.ndarray, " c"], recent: Int[np.ndarray, "b length"], n_symbols: int
-) -> Int[np.ndarray, " b"]:
+def found(numbers: Int[np.ndarray, " c"], recent: Int[np.ndarray, "b length"], n_symbols: int) -> Int[np.ndarray, " b"]:
     """The place, among the contexts with these numbers, of the longest that the last symbols end with."""
     asked = _numbered(recent, n_symbols)
     place = np.minimum(np.searchsorted(numbers, asked), len(numbers) - 1)
     length = (numbers[place] == asked).sum(axis=1) - 1  # where one was seen, so were all shorter ones
-    return place[np.arange(len(place)), length]
+    return np.take_along_axis(place, length[:, None], axis=1)[:, 0]
 
 
 def _summed(

@@ -222,6 +222,7 @@ def _searched_symbols(
     ]
     trials = screened(alone, courses, tell)
     recipe, learner = min(trials, key=lambda t: t.judged).candidate
+    assert isinstance(learner, SymbolRidge)
     with_much = [Candidate(recipe, replace(learner, floor=share)) for share in SHARES]
     with_little = [Candidate(standard, SymbolRidge(features, floor=floor)) for floor in FLOORS]
     space = Space((), (), SYMBOL_RIDGES, kinds=(*with_little, *with_much))

@@ -206,8 +206,9 @@ def _regressor_arrays(regressor: Regressor) -> Arrays:
         return {"directions": regressor.directions, **vars(regressor.linear)}
     if isinstance(regressor, Conditional | Projected):
         own = {"floor": np.array([regressor.floor]), "shares": regressor.shares, **vars(regressor.linear)}
-        numbered = isinstance(regressor, Conditional)
-        return own | ({"contexts": regressor.contexts.astype(np.float64)} if numbered else {})
+        if isinstance(regressor, Conditional):
+            own["contexts"] = regressor.contexts.astype(np.float64)
+        return own
     return dict(vars(regressor.linear if isinstance(regressor, MeanAndVariance) else regressor))
 
 
@@ -488,7 +489,9 @@ def _check_values(arrays: Arrays) -> None:
         if name.endswith((".shares", ".floor")):
             _require((array >= 0).all() and (array <= 1).all(), f"array {name}: required shares, received others")
         if name.endswith(".contexts"):
-            whole = array[0] == 0 and array[-1] < MOST_CONTEXTS and (array % 1 == 0).all() and (np.diff(array) > 0).all()
+            whole = (
+                array[0] == 0 and array[-1] < MOST_CONTEXTS and (array % 1 == 0).all() and (np.diff(array) > 0).all()
+            )
             _require(whole, f"array {name}: required whole numbers from 0 that rise, received others")
     _require(_definite(arrays["covariance"]), "array covariance: required a positive definite matrix, received another")
 

@@ -63,7 +63,8 @@ class OneHotProduct:
     def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window v"]:
         """The distribution of each symbol by itself."""
         v = self.n_symbols(m.shape[1])
-        return (m @ _places(v, self.window)).reshape(len(m), self.window, v)
+        marginals: np.ndarray = m @ _places(v, self.window)
+        return marginals.reshape(len(m), self.window, v)
 
     def probability(self, m: Float[np.ndarray, "b d"], word: Int[np.ndarray, " length"]) -> Float[np.ndarray, " b"]:
         """That the next symbols are these: at most `window` of them, by their places in the alphabet."""
@@ -149,7 +150,8 @@ def softmax(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
 def _places(v: int, window: int) -> Float[np.ndarray, "d places"]:
     """Which symbols, side by side, each word has."""
     words = np.indices([v] * window).reshape(window, -1).T
-    return np.eye(v)[words].reshape(len(words), -1)
+    indicators: np.ndarray = np.eye(v).take(words, axis=0)
+    return indicators.reshape(len(words), -1)
 
 
 def _drawn(p: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, " b"]:

@@ -82,8 +82,9 @@ class Trial(NamedTuple):
     def judged(self) -> float:
         """The error that decides: one that depends on levels counts for a little more where recordings are few.
 
-        So does one that rests on contexts of symbols, since differences in nats are known no better than that. A new recording may have an offset of its own, and few recordings tell little about offsets: those held out
-        are not quite new, since settings and units were made with them at hand.
+        A new recording may have an offset of its own, and few recordings tell little about offsets: those held out
+        are not quite new, since settings and units were made with them at hand. Of symbols, beliefs that are contexts
+        for the most part have to gain a little: smaller differences in nats are chance.
         """
         recipe, learner = self.candidate
         if isinstance(learner, SymbolRidge):

@@ -246,8 +246,8 @@ def _window(value: Any, features: Any, n: int) -> int:
         return at_least_one(value, "window", "'auto' or ")
     if not (isinstance(features, str) and is_symbolic(features) and features in FEATURES):
         return WINDOW
-    widths = (FEATURES[features](k)(np.zeros((1, k, n))).shape[1] for k in range(2, WINDOW + 1))
-    return 1 + sum(width <= HANDY for width in widths)
+    handy = [k for k in range(1, WINDOW + 1) if FEATURES[features](k)(np.zeros((1, k, n))).shape[1] <= HANDY]
+    return max(handy, default=1)
 
 
 def _features(value: Any, window: int) -> Features:

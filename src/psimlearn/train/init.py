@@ -108,9 +108,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     y = phi[target_rows] - filter.prior(x[rows])
     lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
     z = filter.inputs(m, x, layout, rows)
-    learner = _in_coordinates(learner, filter, recipe, z).prepare(z, rng)
-    if isinstance(learner, Counting):
-        learner = replace(learner, contexts=None).counting(z, y, recipe.lags)
+    learner = _with_contexts(_in_coordinates(learner, filter, recipe, z).prepare(z, rng), z, y, recipe.lags)
     if init == "zero":
         return Beginning(filter, learner, None, lessons)
     stats = learner.summarise(z, y)
@@ -131,6 +129,13 @@ def _in_coordinates(
     deviation, own = np.std(z @ change, axis=0), np.std(z, axis=0)
     weights = (recipe.belief_weight, recipe.level_weight)
     return replace(learner, coordinates=weighted(change, deviation, own, r, n, recipe.lags, *weights))
+
+
+def _with_contexts(
+    learner: Learner[Any], z: Float[np.ndarray, "examples p"], y: Float[np.ndarray, "examples d"], lags: int
+) -> Learner[Any]:
+    """A learner of symbols that has counted what followed the last of them, if it can."""
+    return replace(learner, contexts=None).counting(z, y, lags) if isinstance(learner, Counting) else learner
 
 
 def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:
