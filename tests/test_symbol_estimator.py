@@ -253,7 +253,8 @@ def test_scikit_learns_tools_carry_symbols() -> None:
         ({"learner": "rff"}, r"learner: required one of \('ridge', 'logistic'\)"),
         ({"learner": SymbolRidge(OneHotProduct(3))}, "required one for OneHotProduct"),
         ({"window": 9}, r"3\^9"),
-        ({"features": "stack"}, "numeric"),
+        ({"features": "stack"}, "learnt with features='onehot'"),
+        ({"trainer": "dagger+backprop"}, "trainer: required 'dagger' or 'forward' for symbols"),
     ],
 )
 def test_settings_without_meaning_are_refused(settings: dict[str, Any], message: str) -> None:

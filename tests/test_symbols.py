@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hmmlearn.hmm import CategoricalHMM
 from hypothesis import given, settings
@@ -58,6 +59,8 @@ def test_one_and_the_word_one_are_two_symbols() -> None:
         (np.array([3, 1, 3]), [[1, 0, 1]]),
         (np.array([[3], [1], [3]]), [[1, 0, 1]]),
         (np.array([3.0, np.nan, 1.0]), [[1, -1, 0]]),
+        (pd.Series(["b", None, "a"]), [[1, -1, 0]]),
+        (pd.Series(pd.Categorical(["b", "a"])), [[1, 0]]),
         ([list("ab"), ["b", None]], [[0, 1], [1, -1]]),
         ([np.array(["x", "y"]), ("y",)], [[0, 1], [1]]),
         ([np.ma.masked_array([1, 2], [False, True]), [2]], [[0, -1], [1]]),

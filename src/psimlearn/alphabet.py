@@ -105,16 +105,19 @@ class Alphabet:
 def sequences_of(recordings: Any) -> tuple[list[Any], bool]:
     """One entry for each recording of symbols, and whether there was only one that came by itself.
 
-    A list of sequences; or one 1-D array, (T, 1) array, flat list of whole numbers, or string (of characters), which is
-    one recording. Nothing is guessed: a list of bare strings might be one recording of words or several of characters.
+    A list of sequences; or one 1-D array, (T, 1) array, column of a data frame, flat list of whole numbers, or string
+    (of characters), which is one recording. Nothing is guessed: a list of bare strings might be one recording of words
+    or several of characters.
     """
-    if isinstance(recordings, str) or (isinstance(recordings, np.ndarray) and recordings.dtype != object):
+    column = hasattr(recordings, "to_numpy") and not hasattr(recordings, "columns")  # of a data frame
+    if isinstance(recordings, str) or column or (isinstance(recordings, np.ndarray) and recordings.dtype != object):
         return [recordings], True
     if isinstance(recordings, np.ndarray) and recordings.ndim > 1:
         return [recordings], True
     if not isinstance(recordings, Sequence | np.ndarray) or not len(recordings):
         raise DataError(
-            f"required a list of sequences of symbols, received {type(recordings).__name__} {recordings!r:.80}."
+            f"required a list of sequences of symbols, or one column, received {type(recordings).__name__} "
+            f"{recordings!r:.80}."
         )
     if any(isinstance(entry, str) for entry in recordings):
         raise DataError(

@@ -8,7 +8,6 @@ import numpy as np
 
 from psimlearn.baselines import KGram, LastObservation, TrainingMean
 from psimlearn.blackbox import SklearnLearner
-from psimlearn.contexts import MOST_CONTEXTS
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, folds, time_folds
 from psimlearn.extras import imported
@@ -21,6 +20,7 @@ from psimlearn.report import NATS, described, error_table, spectral_radius
 from psimlearn.select import Candidate, Course, Run, Space, Trial, screened, search
 from psimlearn.settings import Settings
 from psimlearn.symbolic import SymbolRidge
+from psimlearn.symbolsearch import search_symbols
 from psimlearn.train.finish import HintSums, hint_sums, with_calibration, with_hints
 from psimlearn.train.recipe import Prior, Recipe
 from psimlearn.train.score import Round
@@ -43,15 +43,10 @@ BELIEF_WEIGHTS = (0.0, 1.0)
 LEVEL_WEIGHTS = (1.0, 0.1)
 N_EPOCHS, PATIENCE = 400, 20
 """Of back-propagation: the most there are, as in the paper, and how many may pass without a better one."""
-CAUTIOUS = 1.0
-"""The ridge where there is too little data to choose one."""
+CAUTIOUS, CAUTIOUS_FLOOR = 1.0, 1e-2
+"""The ridge, and for symbols the share of contexts, where there is too little data to choose one."""
 WORSE, WORSE_NATS = 2.0, 1.002
 """A filter refitted on everything may be no worse on what it has now seen than this times its held-out error."""
-SYMBOL_RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-FLOORS, SHARES = (1e-6, 1e-4, 1e-2), (0.1, 0.5, 0.9)
-"""Shares of beliefs about symbols that are what followed the last ones in training: next to nothing, and much."""
-CONTEXTS, STRENGTHS, ALONE = (2, 3, 4, 6, 8), (1.0, 4.0, 16.0), 0.999
-"""Lengths of contexts, and how strongly they are smoothed, by how they do alone, or as good as alone."""
 FEW_WORDS = 1000
 """Continuations over which k-grams are summed for the report."""
 
@@ -102,7 +97,8 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
     final, learner, sums = _trained(everything, choice, settings, seed, tell)
     symbolic = isinstance(settings.features, OneHot)
     worse = WORSE_NATS if symbolic else WORSE
-    if not final.error <= choice.error + (worse - 1) * abs(choice.error):  # a likelihood may be negative
+    before = choice.winners[0].error  # on the same recordings
+    if not final.error <= before + (worse - 1) * abs(before):  # a likelihood may be negative
         notes.append("refitted on all recordings the filter got worse in closed loop; the one chosen is kept")
         final, learner, sums = _trained(choice.splits[0][0], choice, settings, seed, tell)
     filter = final.filter if symbolic else with_calibration(final.filter, choice.judged)
@@ -191,7 +187,7 @@ def _searched(
     if isinstance(settings.learner, Learner):
         return search(courses, Space((settings.learner,), recipes, refine=False, ranks=ranks), settings.n_rounds, tell)
     if isinstance(settings.features, OneHot):
-        return _searched_symbols(courses, settings, settings.features, tell)
+        return search_symbols(courses, settings.features, settings.standard, settings.lags, settings.n_rounds, tell)
     linear = Space((Ridge(),), recipes, RIDGES, between=_between(settings), ranks=ranks)
     if settings.learner == "ridge":
         return search(courses, linear, settings.n_rounds, tell)
@@ -207,27 +203,6 @@ def _searched(
     if settings.learner == "auto" and first.trial().judged <= second.trial().judged:
         return first, trials + more
     return second, trials + more
-
-
-def _searched_symbols(
-    courses: Sequence[Course], settings: Settings, features: OneHot, tell: Watch
-) -> tuple[Run, list[Trial]]:
-    """Beliefs with next to nothing of contexts, and with much of those contexts that do best alone."""
-    n, standard = courses[0].train.n_channels, settings.standard
-    fitting = tuple(q for q in CONTEXTS if (n + 1) ** q < MOST_CONTEXTS)
-    alone = [
-        Candidate(replace(standard, lags=q), SymbolRidge(features, CAUTIOUS, floor=ALONE, strength=s))
-        for q in (fitting if settings.lags is None else (settings.lags,))
-        for s in STRENGTHS
-    ]
-    trials = screened(alone, courses, tell)
-    recipe, learner = min(trials, key=lambda t: t.judged).candidate
-    assert isinstance(learner, SymbolRidge)
-    with_much = [Candidate(recipe, replace(learner, floor=share)) for share in SHARES]
-    with_little = [Candidate(standard, SymbolRidge(features, floor=floor)) for floor in FLOORS]
-    space = Space((), (), SYMBOL_RIDGES, kinds=(*with_little, *with_much))
-    run, more = search(courses, space, settings.n_rounds, tell)
-    return run, trials + more
 
 
 def _recipes(settings: Settings, data: Trajectories) -> tuple[Recipe, ...]:
@@ -325,7 +300,7 @@ def _unchosen(data: Trajectories, settings: Settings, seed: int) -> _Choice:
     )
     learner = settings.learner
     if isinstance(settings.features, OneHot) and not isinstance(learner, Learner):
-        learner = SymbolRidge(settings.features, CAUTIOUS, floor=FLOORS[-1])
+        learner = SymbolRidge(settings.features, CAUTIOUS, floor=CAUTIOUS_FLOOR)
     elif not isinstance(learner, Learner):
         learner = RandomFourierRidge(_n_fourier(data), CAUTIOUS) if learner == "rff" else Ridge(CAUTIOUS)
     course = _course(data, data, settings, seed, len(data))

@@ -129,15 +129,14 @@ def onto_simplices(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b 
     """Each of n parts of every row without its negative entries and scaled to sum to one; NaN where nothing is left."""
     parts = np.maximum(y, 0.0).reshape(len(y), n, -1)
     one = np.ones((parts.shape[2], 1))  # numpy sums short rows faster as a product
-    total = parts @ one
-    usable = total > np.finfo(float).tiny
-    if not usable.all():
-        total = np.where(usable, total, np.nan)
     with np.errstate(invalid="ignore", over="ignore"):
+        total: np.ndarray = parts @ one
+        usable = total > np.finfo(float).tiny
         # the second division makes up for the rounding of the first where the sum is tiny
-        parts /= total
+        parts /= total if usable.all() else np.where(usable, total, np.nan)
         parts /= parts @ one
-    return parts.reshape(y.shape)
+    shares: np.ndarray = parts.reshape(y.shape)
+    return shares
 
 
 def softmax(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:

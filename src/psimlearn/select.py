@@ -129,14 +129,16 @@ class Space(NamedTuple):
     """Weights of a recipe, by name, to be tried as well around the best."""
     ranks: tuple[int, ...] = ()
     """Numbers of directions to be fed back instead of all, if it does no harm; fewest first."""
-    kinds: tuple[Candidate, ...] = ()
-    """Kinds to be tried beside every combination of learners and recipes."""
+    others: tuple[Candidate, ...] = ()
+    """Candidates to be tried as they are, beside every combination."""
+    close: float = 0.0
+    """The error, relative to the best, up to which those with other lags go on after the race as well."""
 
     def candidates(self) -> list[Candidate]:
         """Those that can share sums stand together."""
         kinds = [Candidate(recipe, learner) for learner, recipe in product(self.learners, self.recipes)]
-        kinds += self.kinds
-        return [kind.with_alpha(a) if a else kind for kind in kinds for a in self.alphas or (None,)]
+        own = [kind.with_alpha(a) if a else kind for kind in kinds for a in self.alphas or (None,)]
+        return [*own, *self.others]
 
 
 @dataclass(eq=False)
@@ -278,6 +280,10 @@ def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) 
         compressed = _compressed(leading, space.ranks, courses, some, n_rounds)
         runs += [run for run in raced if run is not leading]
         runs.append(compressed.advance(n_rounds, tell))
+        for run in raced:
+            other = run.candidate.recipe.lags != leading.candidate.recipe.lags
+            if other and _judged(run) <= space.close * _judged(leading):
+                run.advance(n_rounds, tell)
     trials += [run.trial() for run in runs]
     winner = min(runs, key=_judged)
     if not np.isfinite(_judged(winner)):

@@ -132,6 +132,8 @@ def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectorie
             f"{given['features']!r} for {'numbers' if data.alphabet is None else 'symbols'}."
         )
     features.check(data.n_channels)
+    if settings.trainer.endswith("backprop"):
+        raise SettingsError(f"trainer: required 'dagger' or 'forward' for symbols, received {settings.trainer!r}.")
     free = {"prior": "auto", "belief_weight": "auto", "level_weight": "auto", "rank": None}
     for name, value in free.items():
         if given["recipe"] is None and given[name] != value:
