@@ -73,6 +73,9 @@ class Conditional(Opaque):
         """The next belief after one symbol each."""
         v, d = self._n_symbols, self.shares.shape[1]
         weights, intercept = self.linear.weights.reshape(-1, v, d), self.linear.intercept.reshape(v, d)
+        if len(symbols) == 1:  # a stream by itself, which should not wait
+            y = known @ weights[:, symbols[0]] + intercept[symbols[0]]
+            return _mixed(y, self.shares[places], self.floor, self.features, self.link)
         order = np.argsort(symbols, kind="stable")
         edges = np.searchsorted(symbols, np.arange(v + 1), sorter=order).tolist()
         known, y = known[order], np.empty((len(known), d))

@@ -110,7 +110,8 @@ def found(numbers: Int[np.ndarray, " c"], recent: Int[np.ndarray, "b length"], n
     asked = _numbered(recent, n_symbols)
     place = np.minimum(np.searchsorted(numbers, asked), len(numbers) - 1)
     length = (numbers[place] == asked).sum(axis=1) - 1  # where one was seen, so were all shorter ones
-    return np.take_along_axis(place, length[:, None], axis=1)[:, 0]
+    longest: np.ndarray = place[np.arange(len(place)), length]
+    return longest
 
 
 def _summed(
