@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse
 from jaxtyping import Float, Int
 
 from psimlearn.errors import SettingsError
@@ -64,10 +63,7 @@ class Contexts:
                 f"contexts: required a strength above 0 and fewer than 2^53 contexts, received {strength} and "
                 f"{n_symbols + 1}^{recent.shape[1]}. Use fewer lags."
             )
-        numbers = _numbered(recent, n_symbols)
-        rows, _ = np.nonzero(numbers >= 0)
-        summed = _summed(numbers[numbers >= 0], scipy.sparse.csr_array(phi)[rows])
-        return cls(*summed, recent.shape[1], n_symbols, n_simplices, strength)
+        return cls(*_summed(_numbered(recent, n_symbols), phi), recent.shape[1], n_symbols, n_simplices, strength)
 
     @classmethod
     def of_last(cls, counts: Float[np.ndarray, "v d"], n_simplices: int = 1, strength: float = 1.0) -> "Contexts":
@@ -78,9 +74,9 @@ class Contexts:
 
     def merged(self, other: "Contexts") -> "Contexts":
         """The counts of both."""
-        counts = scipy.sparse.csr_array(np.concatenate([self.counts, other.counts]))
-        numbers, summed = _summed(np.concatenate([self.numbers, other.numbers]), counts)
-        return replace(self, numbers=numbers, counts=summed)
+        numbers = np.concatenate([self.numbers, other.numbers])
+        numbers, counts = _summed(numbers[:, None], np.concatenate([self.counts, other.counts]))
+        return replace(self, numbers=numbers, counts=counts)
 
     @cached_property
     def shares(self) -> Float[np.ndarray, "c d"]:
@@ -115,16 +111,22 @@ def found(numbers: Int[np.ndarray, " c"], recent: Int[np.ndarray, "b length"], n
 
 
 def _summed(
-    numbers: Int[np.ndarray, " b"], phi: scipy.sparse.csr_array
+    numbers: Int[np.ndarray, "b some"], phi: Float[np.ndarray, "b d"]
 ) -> tuple[Int[np.ndarray, " c"], Float[np.ndarray, "c d"]]:
-    """The sums of the futures of equal contexts, for as many contexts as there is room."""
-    own, place = np.unique(numbers, return_inverse=True)
-    which = scipy.sparse.csr_array((np.ones(len(place)), (place, np.arange(len(place)))))
-    sums = scipy.sparse.csr_array(which @ phi)
-    often, most = np.bincount(place), max(1, MOST_ENTRIES // phi.shape[1])
-    kept = often > (np.partition(often, -most - 1)[-most - 1] if len(own) > most else 0)
+    """The sums of the futures of equal contexts, of which a row has some; for as many contexts as there is room."""
+    known, often = np.unique(numbers[numbers >= 0], return_counts=True)
+    d, most = phi.shape[1], max(1, MOST_ENTRIES // phi.shape[1])
+    kept = often > (np.partition(often, -most - 1)[-most - 1] if len(known) > most else 0)
     kept[0] = True  # the empty one
-    return own[kept], sums[kept].toarray()
+    known = known[kept]
+    rows, columns = np.nonzero(phi)
+    counts = np.zeros(len(known) * d)
+    for own in numbers[rows].T:
+        place = np.minimum(np.searchsorted(known, own), len(known) - 1)
+        counted = known[place] == own
+        entries = (place * d + columns)[counted]
+        counts += np.bincount(entries, phi[rows, columns][counted], minlength=len(counts))
+    return known, counts.reshape(-1, d)
 
 
 def _numbered(recent: Int[np.ndarray, "b length"], n_symbols: int) -> Int[np.ndarray, "b lengths"]:
