@@ -23,7 +23,7 @@ from psimlearn.learners import GramSums, Ridge
 from psimlearn.onehot import OneHot, onto_simplices
 from psimlearn.regressors import Linear, Opaque
 
-__all__ = ["Classified", "Counting", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
+__all__ = ["Classified", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
 
 Update = Literal["joint", "linear"]
 
@@ -57,9 +57,11 @@ class SymbolRidge:
                 f"required 0 <= floor < 1 and update 'joint' or 'linear', received {self.floor} and {self.update!r}."
             )
 
-    def counting(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int) -> "SymbolRidge":
-        """With the contexts of these examples beside those counted before."""
-        return self if self.update == "linear" else replace(self, contexts=_counted(self, z, y, lags))
+    def counting(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int, more: bool = False
+    ) -> "SymbolRidge":
+        """With the contexts of these examples; with `more`, beside those counted before."""
+        return self if self.update == "linear" else replace(self, contexts=_counted(self, z, y, lags, more))
 
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "SymbolRidge":
         """Nothing to freeze."""
@@ -129,9 +131,11 @@ class SymbolLogistic(_SeenSample):
     contexts: Contexts | None = field(default=None, compare=False, repr=False)
     """As in `SymbolRidge`."""
 
-    def counting(self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int) -> "SymbolLogistic":
-        """With the contexts of these examples beside those counted before."""
-        return replace(self, contexts=_counted(self, z, y, lags))
+    def counting(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int, more: bool = False
+    ) -> "SymbolLogistic":
+        """With the contexts of these examples; with `more`, beside those counted before."""
+        return replace(self, contexts=_counted(self, z, y, lags, more))
 
     def solve(self, stats: Stacked) -> Conditional:
         """One regression for each symbol and simplex; what was never seen after a symbol gets next to nothing."""
@@ -148,10 +152,6 @@ class SymbolLogistic(_SeenSample):
         linear = Linear(weights.reshape(len(weights), -1), intercept.ravel())
         contexts = self.contexts or Contexts.of_last(counts, self.features.n_simplices, self.strength)
         return Conditional(linear, contexts.numbers, contexts.shares, self.floor, self.features, "softmax")
-
-
-Counting = SymbolRidge | SymbolLogistic
-"""Learners that take contexts into account."""
 
 
 @dataclass(frozen=True)
@@ -244,13 +244,19 @@ def _known(
     return np.delete(z, np.s_[d : d + lags * features.n_symbols(d)], axis=1)
 
 
-def _counted(learner: Counting, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int) -> Contexts:
-    """What followed the last symbols in these examples, and in those that the learner knows already."""
+def _counted(
+    learner: SymbolRidge | SymbolLogistic,
+    z: Float[np.ndarray, "b p"],
+    y: Float[np.ndarray, "b d"],
+    lags: int,
+    more: bool,
+) -> Contexts:
+    """What followed the last symbols in these examples, and with `more` in those that the learner knows already."""
     d, features = y.shape[1], learner.features
     v = features.n_symbols(d)
     recent = recent_symbols(z[:, d : d + lags * v], v)
     new = Contexts.of(recent, y, v, features.n_simplices, learner.strength)
-    return new if learner.contexts is None else learner.contexts.merged(new)
+    return learner.contexts.merged(new) if more and learner.contexts is not None else new
 
 
 def _n_symbols(width: int, features: OneHot) -> int:

@@ -7,8 +7,7 @@ import numpy as np
 
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Filter
-from psimlearn.learners import Learner
-from psimlearn.symbolic import Counting
+from psimlearn.learners import Counting, Learner
 from psimlearn.train.lessons import Lessons, examples
 from psimlearn.train.recipe import Recipe, check
 from psimlearn.train.score import held_out, scored
@@ -54,7 +53,7 @@ def absorbed(
     for number in range(n_rounds + 1):
         z, y, _, _ = examples(current, lessons)
         if number == 0 and isinstance(learner, Counting):
-            learner = learner.counting(z, y, filter.lags)
+            learner = learner.counting(z, y, filter.lags, more=True)
         with np.errstate(over="ignore", invalid="ignore"):  # sums of wild values are refused by solve
             sums = learner.merge(sums, learner.summarise(z, y))
             current = replace(filter, regressors=(learner.solve(sums),))

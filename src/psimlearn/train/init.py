@@ -12,10 +12,9 @@ from psimlearn.feedback import Feedback
 from psimlearn.filter import Filter
 from psimlearn.gaps import conditional_fill, error_covariance
 from psimlearn.layout import Layout, Scaling, lay_out
-from psimlearn.learners import Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
+from psimlearn.learners import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
 from psimlearn.onehot import OneHot, onto_simplices
 from psimlearn.regressors import Linear
-from psimlearn.symbolic import Counting
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.lessons import Lessons, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
@@ -135,7 +134,7 @@ def _with_contexts(
     learner: Learner[Any], z: Float[np.ndarray, "examples p"], y: Float[np.ndarray, "examples d"], lags: int
 ) -> Learner[Any]:
     """A learner of symbols that has counted what followed the last of them, if it can."""
-    return replace(learner, contexts=None).counting(z, y, lags) if isinstance(learner, Counting) else learner
+    return learner.counting(z, y, lags) if isinstance(learner, Counting) else learner
 
 
 def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:
