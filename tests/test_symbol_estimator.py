@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 import scipy.stats
@@ -13,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from psimlearn import PSIM, Trajectories, load
 from psimlearn.alphabet import Alphabet
-from psimlearn.baselines import KGram
+from psimlearn.baselines import Kalman, KGram
 from psimlearn.datasets import long_memory_hmm, three_state_hmm, two_state_hmm
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
@@ -23,6 +24,7 @@ from psimlearn.learners import Ridge
 from psimlearn.losses import GaussianNLL, LogLoss
 from psimlearn.onehot import OneHotProduct
 from psimlearn.sequences import SymbolLive
+from psimlearn.settings import interpreted
 from psimlearn.symbolic import SymbolRidge
 from psimlearn.train import Recipe, best, dagger
 from psimlearn.train.score import held_out, scored
@@ -38,6 +40,12 @@ def weather(m: int, T: int, seed: int) -> list[list[Any]]:
 @pytest.fixture(scope="module")
 def model() -> PSIM:
     return PSIM(2, features="onehot", n_rounds=4, random_state=0).fit(weather(300, 30, 0))
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users run it: without a check of every annotation at every step, of which other tests make enough."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 def test_predictions_in_the_form_of_the_recordings(model: PSIM) -> None:
@@ -135,6 +143,7 @@ def test_probabilities_of_continuations_sum_to_one_and_are_sampled(model: PSIM) 
     assert live.sample(5, RNG(0)).shape == (5,)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_files_keep_symbols_apart(tmp_path: Path) -> None:
     codes = two_state_hmm().simulate(100, 20, RNG(0))
     X = [[(1, "1")[code] for code in row] for row in codes]
@@ -168,6 +177,59 @@ def test_learning_goes_on(tmp_path: Path) -> None:
     assert again.sums_.n == 2 * 200 * 28 * (model.n_rounds_ + 1)
 
 
+def exclusive(m: int, T: int, rng: np.random.Generator) -> list[list[int]]:
+    """Each symbol is the exclusive or of the two before the last, but for one in ten."""
+    x = rng.integers(2, size=(m, T))
+    for t in range(3, T):
+        x[:, t] = (x[:, t - 2] ^ x[:, t - 3]) ^ (rng.random(m) < 0.1)
+    return [row.tolist() for row in x]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_contexts_are_chosen_where_the_last_few_symbols_tell_all(tmp_path: Path) -> None:
+    """No belief about one symbol could remember three. The entropy of a symbol is known."""
+    train, test = exclusive(150, 40, RNG(0)), exclusive(300, 40, RNG(1))
+    model = PSIM(1, features="onehot", n_rounds=2, random_state=0).fit(train)
+    assert model.report_["choices"]["lags"] >= 3
+    assert model.report_["choices"]["floor"] == 0.9
+    nats = np.array([own[3:] for own in model.score_samples(test)])
+    entropy = -(0.1 * np.log(0.1) + 0.9 * np.log(0.9))
+    assert entropy - 0.01 < -nats.mean() < entropy + 0.02
+    assert np.log(2) - 0.01 < -PSIM(1, features="onehot", lags=1, n_rounds=1, random_state=0).fit(train).score(test)
+    gappy: list[Any] = [0, 1, None, 1, 1, 0, 0]
+    p = model.predict_proba([gappy])[0]
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    assert p[4].max() < 0.7  # of the two that matter, one was not observed
+    assert p[6, 0] > 0.8
+    model.save(tmp_path / "m.psim", with_sums=True)
+    again = PSIM.load(tmp_path / "m.psim")
+    np.testing.assert_array_equal(again.predict_proba([gappy])[0], p)
+    more = exclusive(50, 40, RNG(2))
+    for own in (model, again):
+        own.partial_fit(more)
+        assert isinstance(own.learner_, SymbolRidge)
+        assert own.learner_.contexts is not None
+        assert own.learner_.contexts.counts[0].sum() == (150 + 50) * 39
+    np.testing.assert_array_equal(again.predict_proba([gappy])[0], model.predict_proba([gappy])[0])
+    assert not np.array_equal(model.predict_proba([gappy])[0], p)
+
+
+def test_windows_of_a_handy_size() -> None:
+    windows = {}
+    for v in (2, 3, 5, 9):
+        X = [RNG(v).integers(v, size=40).tolist() for _ in range(3)]
+        for features in ("onehot", "onehot-marginals"):
+            settings = interpreted(PSIM(features=features).get_params(), Trajectories.of_symbols(X))
+            windows[features, v] = settings.features.window
+    assert [windows["onehot", v] for v in (2, 3, 5, 9)] == [5, 3, 2, 1]
+    assert [windows["onehot-marginals", v] for v in (2, 3, 5, 9)] == [5, 5, 5, 5]
+    numbers = interpreted(PSIM().get_params(), Trajectories.of(np.zeros((3, 20, 1))))
+    assert numbers.features.window == 5
+    with pytest.raises(SettingsError, match="window: required 'auto' or a whole number"):
+        PSIM("three").fit(np.zeros((3, 20, 1)))
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_unseen_symbols_and_others() -> None:
     X = weather(40, 20, 0)
     model = PSIM(2, features="onehot", n_rounds=1, random_state=0).fit(X)
@@ -182,6 +244,7 @@ def test_unseen_symbols_and_others() -> None:
     assert (p > 0).all()
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_scikit_learns_tools_carry_symbols() -> None:
     X = Trajectories.of_symbols(weather(60, 20, 0))
     model = PSIM(2, features="onehot", n_rounds=1, random_state=0)
@@ -200,7 +263,8 @@ def test_scikit_learns_tools_carry_symbols() -> None:
         ({"learner": "rff"}, r"learner: required one of \('ridge', 'logistic'\)"),
         ({"learner": SymbolRidge(OneHotProduct(3))}, "required one for OneHotProduct"),
         ({"window": 9}, r"3\^9"),
-        ({"features": "stack"}, "numeric"),
+        ({"features": "stack"}, "learnt with features='onehot'"),
+        ({"trainer": "dagger+backprop"}, "trainer: required 'dagger' or 'forward' for symbols"),
     ],
 )
 def test_settings_without_meaning_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -221,6 +285,7 @@ def test_symbols_need_features_of_symbols_and_numbers_do_not() -> None:
         model.predict(Trajectories.of_symbols([["a", "b", "c"]]))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_single_short_sequence_teaches_something() -> None:
     text = "to be or not to be that is the question " * 3
     model = PSIM(2, features="onehot-marginals", random_state=0).fit(text)
@@ -231,6 +296,7 @@ def test_a_single_short_sequence_teaches_something() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
 def test_long_memory_is_learnt_where_kgrams_fail() -> None:
     hmm = long_memory_hmm()
     train, test = (
@@ -247,19 +313,23 @@ def test_long_memory_is_learnt_where_kgrams_fail() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
 def test_probabilities_stay_probabilities_for_ever(model: PSIM) -> None:
-    """1e5 rows of one stream, gaps among them; then the same filter goes on live from what it remembers."""
-    codes = RNG(0).choice(3, 100_000).astype(object)
-    codes[RNG(1).random(100_000) < 0.1] = None
-    data = Trajectories.of_symbols([codes], alphabet=range(3))
-    beliefs, state = model.filter_.run(data)
-    assert ((beliefs >= 0) & (beliefs <= 1)).all()
-    np.testing.assert_allclose(beliefs.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    """1e5 live steps, gaps among them."""
+    steps = 100_000
+    codes = RNG(0).choice(3, steps).astype(object)
+    codes[RNG(1).random(steps) < 0.1] = None
+    words = [None if code is None else str(WORDS[code]) for code in codes]
+    beliefs, p = np.empty((steps, 9)), np.empty((steps, 3))
     live = model.start()
-    for code in codes[:3000]:
-        live.update(None if code is None else WORDS[[2, 1, 0]][code])
-    np.testing.assert_allclose(live.belief, beliefs[3000], rtol=0, atol=1e-12)
-    assert state.clock[0] == 100_000
+    for t, word in enumerate(words):
+        live.update(word)
+        beliefs[t], p[t] = live.belief, live.predict_proba()
+    for probabilities in (beliefs, p):
+        assert ((probabilities >= 0) & (probabilities <= 1)).all()
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    whole = model.predict_proba([words[:2001]])[0]
+    np.testing.assert_allclose(p[:2000], whole[1:], rtol=0, atol=1e-12)
 
 
 # -- likelihood for numbers --------------------------------------------------------------------------------------------
@@ -353,6 +423,39 @@ def test_psim_by_likelihood(tmp_path: Path) -> None:
 
 
 # -- numbers driven by symbols -----------------------------------------------------------------------------------------
+
+MODES = Alphabet(("down", "idle", "up"))
+
+
+def driven(m: int, T: int, rng: np.random.Generator) -> tuple[Trajectories, np.ndarray]:
+    """A damped rotation that is seen through noise and pushed by modes; and what the pushes alone would do."""
+    A, push = 0.97 * np.array([[0.9, 0.2], [-0.2, 0.9]]), np.array([[-0.5, 0.0, 0.5], [0.2, -0.1, 0.3]])
+    x, pushed = np.empty((m, T, 1)), np.empty((m, T, 1))
+    words = rng.choice(MODES.symbols, size=(m, T))
+    u = np.stack([MODES.one_hot(own) for own in words])
+    s, d = np.zeros((m, 2)), np.zeros((m, 2))
+    for t in range(T):
+        x[:, t], pushed[:, t] = s[:, :1] + np.sqrt(0.3) * rng.standard_normal((m, 1)), d[:, :1]
+        s = s @ A.T + u[:, t] @ push.T + np.sqrt(0.05) * rng.standard_normal((m, 2))
+        d = d @ A.T + u[:, t] @ push.T
+    return Trajectories.of(x, inputs=u), pushed.reshape(-1, 1)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_filter_with_symbols_as_inputs_nears_the_kalman_filter_that_knows_the_system() -> None:
+    """By superposition the latter filters what is left of the observations without the pushes."""
+    A = 0.97 * np.array([[0.9, 0.2], [-0.2, 0.9]])
+    train, _ = driven(150, 60, RNG(0))
+    test, pushed = driven(150, 60, RNG(1))
+    kalman = Kalman(
+        A, np.eye(1, 2), 0.05 * np.eye(2), np.array([[0.3]]), np.zeros((2, 1)), np.zeros(2), np.zeros((2, 2))
+    )
+    left = Trajectories.of((test.values - pushed).reshape(150, 60, 1))
+    exact = kalman.forecast(left, 1)[:, 0] + pushed
+    learnt = PSIM(5, random_state=0).fit(train).filter_.forecast(test, 1)[:, 0]
+    least = np.mean((test.values - exact) ** 2)
+    assert least == pytest.approx(0.42, abs=0.03)
+    assert np.mean((learnt - exact) ** 2) < 0.01 * least
 
 
 def test_numbers_are_filtered_with_symbols_as_inputs() -> None:

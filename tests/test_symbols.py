@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hmmlearn.hmm import CategoricalHMM
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from sklearn.svm import LinearSVC
 from psimlearn.alphabet import Alphabet
 from psimlearn.baselines import KGram, spectral, word_moments
 from psimlearn.conditioning import Conditional, Projected
+from psimlearn.contexts import Contexts
 from psimlearn.datasets import HiddenMarkov, long_memory_hmm, three_state_hmm, two_state_hmm
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.evaluate import Forecaster, errors_by_horizon
@@ -23,6 +25,7 @@ from psimlearn.onehot import LARGEST, OneHot, OneHotMarginals, OneHotProduct, on
 from psimlearn.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge, Update
 from psimlearn.train import Recipe, best, dagger, forward
 from psimlearn.trajectories import Trajectories
+from psimlearn.windows import preceding
 
 RNG = np.random.default_rng
 FEATURES: list[OneHot] = [OneHotProduct(1), OneHotProduct(3), OneHotMarginals(3)]
@@ -56,6 +59,8 @@ def test_one_and_the_word_one_are_two_symbols() -> None:
         (np.array([3, 1, 3]), [[1, 0, 1]]),
         (np.array([[3], [1], [3]]), [[1, 0, 1]]),
         (np.array([3.0, np.nan, 1.0]), [[1, -1, 0]]),
+        (pd.Series(["b", None, "a"]), [[1, -1, 0]]),
+        (pd.Series(pd.Categorical(["b", "a"])), [[1, 0]]),
         ([list("ab"), ["b", None]], [[0, 1], [1, -1]]),
         ([np.array(["x", "y"]), ("y",)], [[0, 1], [1]]),
         ([np.ma.masked_array([1, 2], [False, True]), [2]], [[0, -1], [1]]),
@@ -237,11 +242,52 @@ def test_kgrams_by_counting() -> None:
     np.testing.assert_allclose(predicted[1, 1], two_ahead, atol=1e-15)
     np.testing.assert_allclose(predicted.sum(axis=2), 1.0, atol=1e-14)
     gappy = KGram.fit(Trajectories.of_symbols([[0, None, 1, 0]]), 2)
-    np.testing.assert_array_equal(gappy.tables[1].numbers, [1])  # only 1 -> 0 was seen whole
+    np.testing.assert_array_equal(gappy.contexts.numbers, [0, 2])  # only 1 -> 0 was seen whole
     with pytest.raises(SettingsError, match="order"):
         KGram.fit(test, 0)
     with pytest.raises(SettingsError, match="continuations"):
         model.forecast(test, 30)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(0, 3), st.sampled_from([0.5, 1.0, 8.0]))
+@settings(max_examples=20, deadline=None)
+def test_contexts_by_counting(seed: int, v: int, length: int, strength: float) -> None:
+    """Futures of two symbols, each counted after the longest context that was seen whole."""
+    rng = RNG(seed)
+    codes = rng.integers(-1, v, size=(30, length + 2))
+    recent, future = codes[:, :length], np.maximum(codes[:, length:], 0)
+    phi = np.eye(v)[future].reshape(30, -1)
+    contexts = Contexts.of(recent, phi, v, 2, strength)
+    asked = rng.integers(-1, v, size=(20, length))
+    for own, p in zip(asked, contexts(asked), strict=True):
+        for j in range(2):
+            expected = np.full(v, 1 / v)
+            for n in range(length + 1):
+                alike = (recent[:, :n] == own[:n]).all(axis=1) & (recent[:, :n] >= 0).all(axis=1)
+                counts = np.bincount(future[alike, j], minlength=v)
+                if (own[:n] < 0).any() or not counts.any():
+                    break
+                back = strength * (counts > 0).sum()
+                expected = (counts + back * expected) / (counts.sum() + back)
+            np.testing.assert_allclose(p.reshape(2, v)[j], expected, atol=1e-14)
+    halves = [Contexts.of(recent[i::2], phi[i::2], v, 2, strength) for i in (0, 1)]
+    merged = halves[0].merged(halves[1])
+    np.testing.assert_array_equal(merged.numbers, contexts.numbers)
+    np.testing.assert_array_equal(merged.counts, contexts.counts)
+
+
+def test_contexts_that_were_seldom_seen_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    recent = RNG(0).choice(4, p=[0.6, 0.2, 0.1, 0.1], size=(500, 3))
+    phi = np.eye(4)[RNG(1).integers(4, size=500)]
+    whole = Contexts.of(recent, phi, 4)
+    monkeypatch.setattr("psimlearn.contexts.MOST_ENTRIES", 40)
+    few = Contexts.of(recent, phi, 4)
+    assert 2 <= len(few.numbers) <= 10 < len(whole.numbers)
+    place = np.searchsorted(whole.numbers, few.numbers)
+    np.testing.assert_allclose(few.shares, whole.shares[place], atol=1e-15)  # what they end with is there as well
+    assert whole.counts.sum(axis=1)[place].min() >= np.delete(whole.counts.sum(axis=1), place).max()
+    with pytest.raises(SettingsError, match=r"5\^30. Use fewer lags"):
+        Contexts.of(np.zeros((3, 30), dtype=np.int64), phi[:3], 4)
 
 
 def test_kgrams_of_a_chain_find_its_transitions() -> None:
@@ -370,6 +416,42 @@ def test_logistic_updates_are_those_of_scikit_learn() -> None:
     rows = z[:, 4] == 1
     peer = LogisticRegression(C=1 / (1e-3 * rows.sum()), max_iter=500).fit(z[rows, :4], y[rows].argmax(axis=1))
     np.testing.assert_allclose(update(z[rows]), peer.predict_proba(z[rows, :4]), atol=1e-12)
+
+
+def test_contexts_are_mixed_in() -> None:
+    """A share of every belief is what followed the last symbols; after one that was not observed, the mixture."""
+    data = symbols(three_state_hmm(RNG(0)), 100, 30, RNG(1))
+    features = OneHotProduct(2)
+    filters = []
+    for floor in (0.0, 0.25):
+        learner = SymbolRidge(features, 1e-4, floor=floor, strength=2.0)
+        rounds = dagger(data, data, features, learner, rng=RNG(0), n_rounds=0, recipe=Recipe.for_symbols(3))
+        filters.append(next(rounds).filter)
+    pure, mixed = (filter.regressors[0] for filter in filters)
+    m, codes = RNG(2).dirichlet(np.ones(9), 40), RNG(3).integers(3, size=(40, 3))
+    z = np.concatenate([m, np.eye(3)[codes].reshape(40, -1)], axis=1)
+    recent = np.stack(
+        [preceding(data.values.argmax(axis=1), data.offsets, 3)[t, ::-1] for t in range(len(data.values))]
+    )
+    starts = np.repeat(data.offsets[:-1], 30)
+    first = data.values.argmax(axis=1)[starts]
+    recent = np.where(recent < 0, first[:, None], recent)  # before the beginning stands the first symbol
+    future = [t for t in range(len(data.values) - 1) if 1 <= t - starts[t] <= 28]
+    phi = np.stack([features(data.values[t : t + 2][None])[0] for t in future])
+    contexts = Contexts.of(recent[future], phi, 3, strength=2.0)
+    np.testing.assert_allclose(mixed(z), 0.75 * pure(z) + 0.25 * contexts(codes), atol=1e-12)
+    unseen = z.copy()
+    unseen[:, 9:12] = [0.2, 0.3, 0.5]
+    each = []
+    for symbol in range(3):
+        certain = z.copy()
+        certain[:, 9:12] = np.eye(3)[symbol]
+        each.append(mixed(certain))
+    np.testing.assert_allclose(mixed(unseen), np.einsum("s,sbd->bd", [0.2, 0.3, 0.5], each), atol=1e-12)
+    older = z.copy()
+    older[:, 12:15] = [0.2, 0.3, 0.5]  # the symbol before: only the last one is left of the context
+    codes[:, 1] = -1
+    np.testing.assert_allclose(mixed(older), 0.75 * pure(z) + 0.25 * contexts(codes), atol=1e-12)
 
 
 def test_updates_hold_where_almost_nothing_was_seen() -> None:

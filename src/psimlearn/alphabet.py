@@ -6,6 +6,7 @@ expected, exactly as a number can.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,8 @@ class Alphabet:
 
     def codes(self, sequence: Any, where: str = "sequence") -> Int[np.ndarray, " T"]:
         """Places in the alphabet; -1 where nothing was observed (None or NaN)."""
-        place: dict[Any, int] = {symbol: i for i, symbol in enumerate(self.symbols)} | {None: UNKNOWN}
-        unseen = None if self.other is None else place[self.other]
-        codes = [place.get(symbol, unseen) for symbol in _symbols(sequence, where)]
+        unseen = None if self.other is None else self._place[self.other]
+        codes = [self._place.get(symbol, unseen) for symbol in _symbols(sequence, where)]
         if None in codes:
             row = codes.index(None)
             raise DataError(
@@ -81,9 +81,15 @@ class Alphabet:
     def one_hot(self, sequence: Any, where: str = "sequence") -> Float[np.ndarray, "T v"]:
         """One row for each symbol, with a one in its column; NaN where it was not observed."""
         codes = self.codes(sequence, where)
-        rows = np.eye(len(self)).take(codes, axis=0)
-        rows[codes == UNKNOWN] = np.nan
-        return rows
+        return self._rows.take(codes, axis=0)  # the last of them is that of the code -1
+
+    @cached_property
+    def _place(self) -> dict[Any, int]:
+        return {symbol: i for i, symbol in enumerate(self.symbols)} | {None: UNKNOWN}
+
+    @cached_property
+    def _rows(self) -> Float[np.ndarray, "codes v"]:
+        return np.vstack([np.eye(len(self)), np.full(len(self), np.nan)])
 
     def likeliest(self, probabilities: Float[np.ndarray, "*b v"]) -> np.ndarray:
         """The symbol with the largest probability of each row, the first of equals."""
@@ -99,16 +105,19 @@ class Alphabet:
 def sequences_of(recordings: Any) -> tuple[list[Any], bool]:
     """One entry for each recording of symbols, and whether there was only one that came by itself.
 
-    A list of sequences; or one 1-D array, (T, 1) array, flat list of whole numbers, or string (of characters), which is
-    one recording. Nothing is guessed: a list of bare strings might be one recording of words or several of characters.
+    A list of sequences; or one 1-D array, (T, 1) array, column of a data frame, flat list of whole numbers, or string
+    (of characters), which is one recording. Nothing is guessed: a list of bare strings might be one recording of words
+    or several of characters.
     """
-    if isinstance(recordings, str) or (isinstance(recordings, np.ndarray) and recordings.dtype != object):
+    column = hasattr(recordings, "to_numpy") and not hasattr(recordings, "columns")  # of a data frame
+    if isinstance(recordings, str) or column or (isinstance(recordings, np.ndarray) and recordings.dtype != object):
         return [recordings], True
     if isinstance(recordings, np.ndarray) and recordings.ndim > 1:
         return [recordings], True
     if not isinstance(recordings, Sequence | np.ndarray) or not len(recordings):
         raise DataError(
-            f"required a list of sequences of symbols, received {type(recordings).__name__} {recordings!r:.80}."
+            f"required a list of sequences of symbols, or one column, received {type(recordings).__name__} "
+            f"{recordings!r:.80}."
         )
     if any(isinstance(entry, str) for entry in recordings):
         raise DataError(

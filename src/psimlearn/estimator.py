@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from psimlearn import io
 from psimlearn.conditioning import Conditional, Projected
+from psimlearn.contexts import Contexts
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.features import Features
 from psimlearn.fitting import fitted
@@ -66,7 +67,8 @@ class PSIM(TransformerMixin, BaseEstimator):
     takes; None means "not observed".
 
     Args:
-        window: how many observations ahead a belief describes, k.
+        window: how many observations ahead a belief describes, k; "auto" is 5, or fewer where a belief about symbols
+            would have more than 64 probabilities.
         features: what a belief holds of them: "stack" (means), "squares" (means and variances), "moments" (a full
             Gaussian), "onehot" (for symbols: the joint distribution of all of them), "onehot-marginals" (for many
             symbols: the distribution of each), or your own.
@@ -78,7 +80,8 @@ class PSIM(TransformerMixin, BaseEstimator):
             learnt by gradient from random ones); the last two need the extra `grad`.
         n_rounds: the most rounds of DAgger.
         init: beliefs of the first round: "history", "teacher" or "zero".
-        lags: how many of the last observations a step sees; "auto" tries 1, the window and twice the window.
+        lags: how many of the last observations a step sees; "auto" tries 1, the window and twice the window, and for
+            symbols 1 to 8.
         prior: what predictions are shrunk towards: the "mean", the "last" observation, or "zero"; "auto" chooses.
         belief_weight: how freely the belief is used; 1 is the paper, 0 is autoregression; "auto" chooses.
         level_weight: with the prior "last", how much predictions depend on the level rather than on changes: small
@@ -106,7 +109,7 @@ class PSIM(TransformerMixin, BaseEstimator):
     # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint
     def __init__(
         self,
-        window: int | Any = 5,
+        window: int | str | Any = "auto",
         *,
         features: str | Features | Any = "stack",
         learner: str | Learner[Any] | Any = "ridge",
@@ -194,7 +197,7 @@ class PSIM(TransformerMixin, BaseEstimator):
         more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
         hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
         self.filter_ = with_hints(more.filter, hints)
-        self.sums_, self.hint_sums_ = more.sums, hints
+        self.learner_, self.sums_, self.hint_sums_ = more.learner, more.sums, hints
         self.report_ = self.report_ | {"outside": more.outside}
         return self
 
@@ -345,6 +348,8 @@ class PSIM(TransformerMixin, BaseEstimator):
             arrays["directions"] = learner.directions
         if isinstance(learner, Ridge | RandomFourierRidge) and learner.coordinates is not None:
             arrays |= {f"coordinates.{name}": own.toarray() for name, own in learner.coordinates._asdict().items()}
+        if isinstance(learner, SymbolRidge) and learner.contexts is not None:
+            arrays["contexts"] = learner.contexts.counts
         return arrays
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -373,6 +378,11 @@ class PSIM(TransformerMixin, BaseEstimator):
         if "coordinates.ridge" in arrays:
             maps = [csr_array(arrays[f"coordinates.{name}"]) for name in Coordinates._fields]
             learner = replace(learner, coordinates=Coordinates(*maps))
+        if "contexts" in arrays:
+            own, v = self.filter_.regressors[-1], len(self.filter_.scaling.mean)
+            assert isinstance(own, Conditional)
+            known = Contexts(own.contexts, arrays["contexts"], self.filter_.lags, v, learner.features.n_simplices)
+            learner = replace(learner, contexts=replace(known, strength=learner.strength))
         self.learner_ = learner
 
     def _shapes(self, hints: list[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -390,6 +400,8 @@ class PSIM(TransformerMixin, BaseEstimator):
         if isinstance(regressor, RandomFourier):
             shapes["directions"] = regressor.directions.shape
             p = len(regressor.directions)
+        if isinstance(regressor, Conditional):
+            shapes["contexts"] = regressor.shares.shape
         if self.recipe_.level_weight is not None:
             shapes |= {f"coordinates.{name}": (p, p) for name in Coordinates._fields}
         return shapes

@@ -20,6 +20,7 @@ from psimlearn.report import NATS, described, error_table, spectral_radius
 from psimlearn.select import Candidate, Course, Run, Space, Trial, screened, search
 from psimlearn.settings import Settings
 from psimlearn.symbolic import SymbolRidge
+from psimlearn.symbolsearch import search_symbols
 from psimlearn.train.finish import HintSums, hint_sums, with_calibration, with_hints
 from psimlearn.train.recipe import Prior, Recipe
 from psimlearn.train.score import Round
@@ -42,13 +43,10 @@ BELIEF_WEIGHTS = (0.0, 1.0)
 LEVEL_WEIGHTS = (1.0, 0.1)
 N_EPOCHS, PATIENCE = 400, 20
 """Of back-propagation: the most there are, as in the paper, and how many may pass without a better one."""
-CAUTIOUS = 1.0
-"""The ridge where there is too little data to choose one."""
-WORSE = 2.0
+CAUTIOUS, CAUTIOUS_FLOOR = 1.0, 1e-2
+"""The ridge, and for symbols the share of contexts, where there is too little data to choose one."""
+WORSE, WORSE_NATS = 2.0, 1.002
 """A filter refitted on everything may be no worse on what it has now seen than this times its held-out error."""
-SYMBOL_RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-FLOORS = (1e-6, 1e-4, 1e-2)
-"""Shares of predicted distributions that are how often futures followed a symbol in training."""
 FEW_WORDS = 1000
 """Continuations over which k-grams are summed for the report."""
 
@@ -97,10 +95,12 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
     everything = data if settings.refit or explicit or not splits else splits[0][0]
     tell(f"training on {len(everything)} recordings with the settings chosen")
     final, learner, sums = _trained(everything, choice, settings, seed, tell)
-    if not final.error <= choice.error + (WORSE - 1) * abs(choice.error):  # a likelihood may be negative
+    symbolic = isinstance(settings.features, OneHot)
+    worse = WORSE_NATS if symbolic else WORSE
+    before = choice.winners[0].error  # on the same recordings
+    if not final.error <= before + (worse - 1) * abs(before):  # a likelihood may be negative
         notes.append("refitted on all recordings the filter got worse in closed loop; the one chosen is kept")
         final, learner, sums = _trained(choice.splits[0][0], choice, settings, seed, tell)
-    symbolic = isinstance(settings.features, OneHot)
     filter = final.filter if symbolic else with_calibration(final.filter, choice.judged)
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
@@ -187,8 +187,7 @@ def _searched(
     if isinstance(settings.learner, Learner):
         return search(courses, Space((settings.learner,), recipes, refine=False, ranks=ranks), settings.n_rounds, tell)
     if isinstance(settings.features, OneHot):
-        floors = tuple(SymbolRidge(settings.features, floor=floor) for floor in FLOORS)
-        return search(courses, Space(floors, recipes, SYMBOL_RIDGES), settings.n_rounds, tell)
+        return search_symbols(courses, settings.features, settings.standard, settings.lags, settings.n_rounds, tell)
     linear = Space((Ridge(),), recipes, RIDGES, between=_between(settings), ranks=ranks)
     if settings.learner == "ridge":
         return search(courses, linear, settings.n_rounds, tell)
@@ -301,7 +300,7 @@ def _unchosen(data: Trajectories, settings: Settings, seed: int) -> _Choice:
     )
     learner = settings.learner
     if isinstance(settings.features, OneHot) and not isinstance(learner, Learner):
-        learner = SymbolRidge(settings.features, CAUTIOUS, floor=FLOORS[-1])
+        learner = SymbolRidge(settings.features, CAUTIOUS, floor=CAUTIOUS_FLOOR)
     elif not isinstance(learner, Learner):
         learner = RandomFourierRidge(_n_fourier(data), CAUTIOUS) if learner == "rff" else Ridge(CAUTIOUS)
     course = _course(data, data, settings, seed, len(data))

@@ -26,6 +26,7 @@ from safetensors import numpy as safetensors
 
 from psimlearn.alphabet import Alphabet
 from psimlearn.conditioning import Conditional, Link, Projected
+from psimlearn.contexts import MOST_CONTEXTS
 from psimlearn.errors import ModelFileError
 from psimlearn.features import SecondMoment, Stack, StackSquares
 from psimlearn.feedback import Feedback
@@ -204,7 +205,10 @@ def _regressor_arrays(regressor: Regressor) -> Arrays:
     if isinstance(regressor, RandomFourier):
         return {"directions": regressor.directions, **vars(regressor.linear)}
     if isinstance(regressor, Conditional | Projected):
-        return {"least": regressor.least, **vars(regressor.linear)}
+        own = {"floor": np.array([regressor.floor]), "shares": regressor.shares, **vars(regressor.linear)}
+        if isinstance(regressor, Conditional):
+            own["contexts"] = regressor.contexts.astype(np.float64)
+        return own
     return dict(vars(regressor.linear if isinstance(regressor, MeanAndVariance) else regressor))
 
 
@@ -417,9 +421,11 @@ def _shapes(arrays: Arrays, settings: dict[str, Any]) -> dict[str, tuple[int, ..
     for i, kind in enumerate(settings["regressors"]):
         p, q = r + beside, d
         if kind in OF_SYMBOLS:
-            v = 1 if kind == PROJECTED else n
-            shapes[f"regressors.{i}.least"] = (v, d)
-            p, q = (p, d) if kind == PROJECTED else (p - n, n * d)
+            c = 1 if kind == PROJECTED else size(f"regressors.{i}.contexts")
+            shapes |= {f"regressors.{i}.floor": (1,), f"regressors.{i}.shares": (c, d)}
+        if kind in (CONDITIONAL, SOFTMAX):
+            shapes[f"regressors.{i}.contexts"] = (c,)
+            p, q = p - settings["lags"] * n, n * d
         if kind in (FOURIER, FOURIER_AND_RAW):
             half = size(f"regressors.{i}.directions", 1)
             shapes[f"regressors.{i}.directions"] = (p, half)
@@ -466,9 +472,14 @@ def _check_values(arrays: Arrays) -> None:
     if "feedback.low" in arrays:
         ordered = arrays["feedback.low"] <= arrays["feedback.high"]
         _require(bool(ordered.all()), "array feedback.low: required at most feedback.high, received more")
-    for name in arrays:
-        if name.endswith(".least"):
-            _require((arrays[name] >= 0).all(), f"array {name}: required numbers of at least 0, received others")
+    for name, array in arrays.items():
+        if name.endswith((".shares", ".floor")):
+            _require((array >= 0).all() and (array <= 1).all(), f"array {name}: required shares, received others")
+        if name.endswith(".contexts"):
+            whole = (
+                array[0] == 0 and array[-1] < MOST_CONTEXTS and (array % 1 == 0).all() and (np.diff(array) > 0).all()
+            )
+            _require(whole, f"array {name}: required whole numbers from 0 that rise, received others")
     _require(_definite(arrays["covariance"]), "array covariance: required a positive definite matrix, received another")
 
 
@@ -526,9 +537,11 @@ def _regressor(kind: str, arrays: Arrays, i: int, features: Any) -> Regressor:
         return linear
     if kind == VARIANCES:
         return MeanAndVariance(linear)
-    if kind == PROJECTED:
-        return Projected(linear, arrays[f"regressors.{i}.least"], features)
     if kind in OF_SYMBOLS:
+        shares, floor = (arrays[f"regressors.{i}.{name}"] for name in ("shares", "floor"))
+        if kind == PROJECTED:
+            return Projected(linear, shares, float(floor[0]), features)
+        contexts = arrays[f"regressors.{i}.contexts"].astype(np.int64)
         link: Link = "softmax" if kind == SOFTMAX else "simplex"
-        return Conditional(linear, arrays[f"regressors.{i}.least"], features, link)
+        return Conditional(linear, contexts, shares, float(floor[0]), features, link)
     return RandomFourier(arrays[f"regressors.{i}.directions"], kind == FOURIER_AND_RAW, linear)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.regressors import Linear, RandomFourier, Regressor, fourier_features
 
-__all__ = ["Coordinates", "GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
+__all__ = ["Coordinates", "Counting", "GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
 
 CHUNK = 4096
 """Rows mapped to random features at a time: bounds the memory of a summary."""
@@ -46,6 +46,16 @@ class Learner(Protocol[Stats]):
 
     def solve(self, stats: Stats) -> Regressor:
         """The best regressor for the summarised examples."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A learner of symbols that also counts what followed the last of them."""
+
+    def counting(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], lags: int, more: bool = False
+    ) -> Learner[Any]:
+        """With the contexts of these examples; with `more`, beside those counted before."""
 
 
 class GramSums(NamedTuple):

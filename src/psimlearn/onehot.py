@@ -5,6 +5,7 @@ the probabilities of independent symbols. A belief is one or more points on a si
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -62,9 +63,8 @@ class OneHotProduct:
     def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window v"]:
         """The distribution of each symbol by itself."""
         v = self.n_symbols(m.shape[1])
-        cube = m.reshape(len(m), *[v] * self.window)
-        axes = range(1, self.window + 1)
-        return np.stack([cube.sum(axis=tuple(a for a in axes if a != j)) for j in axes], axis=1)
+        marginals: np.ndarray = m @ _places(v, self.window)
+        return marginals.reshape(len(m), self.window, v)
 
     def probability(self, m: Float[np.ndarray, "b d"], word: Int[np.ndarray, " length"]) -> Float[np.ndarray, " b"]:
         """That the next symbols are these: at most `window` of them, by their places in the alphabet."""
@@ -128,18 +128,29 @@ OneHot = OneHotProduct | OneHotMarginals
 def onto_simplices(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
     """Each of n parts of every row without its negative entries and scaled to sum to one; NaN where nothing is left."""
     parts = np.maximum(y, 0.0).reshape(len(y), n, -1)
-    total = parts.sum(axis=2, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+    one = np.ones((parts.shape[2], 1))  # numpy sums short rows faster as a product
+    with np.errstate(invalid="ignore", over="ignore"):
+        total: np.ndarray = parts @ one
+        usable = total > np.finfo(float).tiny
         # the second division makes up for the rounding of the first where the sum is tiny
-        shares = np.where(total > np.finfo(float).tiny, parts / total, np.nan)
-        shares /= shares.sum(axis=2, keepdims=True)
-    return shares.reshape(y.shape)
+        parts /= total if usable.all() else np.where(usable, total, np.nan)
+        parts /= parts @ one
+    shares: np.ndarray = parts.reshape(y.shape)
+    return shares
 
 
 def softmax(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
     """Each of n parts of every row as logarithms of probabilities, up to a constant."""
     parts = y.reshape(len(y), n, -1)
     return onto_simplices(np.exp(parts - parts.max(axis=2, keepdims=True)).reshape(y.shape), n)
+
+
+@cache
+def _places(v: int, window: int) -> Float[np.ndarray, "d places"]:
+    """Which symbols, side by side, each word has."""
+    words = np.indices([v] * window).reshape(window, -1).T
+    indicators: np.ndarray = np.eye(v).take(words, axis=0)
+    return indicators.reshape(len(words), -1)
 
 
 def _drawn(p: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, " b"]:

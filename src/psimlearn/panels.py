@@ -61,9 +61,14 @@ def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows:
         least_rows: that a table must have.
     """
     if is_table(recordings):  # scikit-learn knows best what can be wrong with a table
-        table = validate_data(
-            estimator, recordings, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=least_rows
-        )
+        try:
+            table = validate_data(
+                estimator, recordings, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=least_rows
+            )
+        except ValueError as error:
+            if "strings" in str(error):
+                raise DataError(f"{error} Symbols are learnt with features='onehot'.") from error
+            raise
         form: Literal["frame", "table"] = "frame" if hasattr(recordings, "columns") else "table"
         known = getattr(estimator, "feature_names_in_", None) if form == "frame" else None
         return Received(Trajectories.of(table, names=None if known is None else known.tolist()), form, recordings)

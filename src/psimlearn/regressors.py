@@ -136,6 +136,15 @@ class Mapped(Opaque):
         y: np.ndarray = self.linear(self.regressor(z)) + self.shift
         return y
 
+    def recursion(
+        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
+    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
+        """As far ahead as the regressor can compute."""
+        inner, shift = self.regressor.recursion(z, r, None), self.shift
+        if offset is None:
+            return lambda block: self.linear(inner(block)) + shift
+        return lambda block: self.linear(inner(block)) + (shift + offset[block])
+
 
 def block_by_block(
     regressor: Regressor, z: Float[np.ndarray, "rows p"], offset: Float[np.ndarray, "rows q"] | None

@@ -87,6 +87,12 @@ def summarised(report: Mapping[str, Any]) -> str:
     bandwidth = "" if choices["bandwidth_factor"] is None else f", bandwidth factor {choices['bandwidth_factor']:g}"
     learner = LEARNERS.get(choices["learner"], choices["learner"]) + ridge + bandwidth
     level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"
+    recipe = (
+        f"contexts of {choices['lags']}, {choices['floor'] or 0:.2g} of every belief"
+        if symbolic
+        else f"lags {choices['lags']}, prior {choices['prior']!r}, belief weight {choices['belief_weight']:g}{level}, "
+        f"rank {choices['rank'] or 'full'}"
+    )
     radius = "" if report["radius"] is None else f", spectral radius {report['radius']:.3f}"
     epochs = "" if choices.get("epochs") is None else f", {choices['epochs']} epochs"
     outside = f", {report['outside']:.1%} of later examples outside it" if "outside" in report else ""
@@ -95,11 +101,7 @@ def summarised(report: Mapping[str, Any]) -> str:
             f"data       {data['recordings']} recordings of {data['shortest']} to {data['longest']} rows, "
             f"{data['rows']} in all, {data['channels']} {what}{extras}{gaps}"
         ),
-        (
-            f"chosen     {learner}; lags {choices['lags']}, prior {choices['prior']!r}, belief weight "
-            f"{choices['belief_weight']:g}{level}, rank {choices['rank'] or 'full'}; {choices['trainer']}, round "
-            f"{choices['best_round']}{epochs}"
-        ),
+        (f"chosen     {learner}; {recipe}; {choices['trainer']}, round {choices['best_round']}{epochs}"),
         f"held out   {report['splits']}; {report['tried']} settings tried, {report['diverged']} diverged",
         (
             f"in loop    {report['clipped']:.1%} of beliefs on the edge of the box{outside}, {report['dropped']} rows "

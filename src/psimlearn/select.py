@@ -17,12 +17,13 @@ from psimlearn.features import Features, Stack
 from psimlearn.filter import Filter
 from psimlearn.learners import Learner, Ridge
 from psimlearn.losses import Loss, Squared
+from psimlearn.symbolic import SymbolRidge
 from psimlearn.train.backprop import backprop, randomised
 from psimlearn.train.dagger import aggregate
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.init import Beginning, Ground, begin, ground
 from psimlearn.train.recipe import Init, Recipe
-from psimlearn.train.revise import OnSums, revised, with_ridge
+from psimlearn.train.revise import OnSums, revised, with_ridge, with_share
 from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
 from psimlearn.trajectories import Trajectories
 from psimlearn.watch import Watch
@@ -39,6 +40,8 @@ HARMLESS = 1.005
 """The error, relative to that of the full belief, up to which a compressed one will do."""
 OFFSETS = 1.6
 """The doubt about the level of a new recording, over the square of how many there are: see `Trial.judged`."""
+DOUBT = 0.002
+"""Of beliefs that are all contexts."""
 
 
 class Candidate(NamedTuple):
@@ -80,9 +83,12 @@ class Trial(NamedTuple):
         """The error that decides: one that depends on levels counts for a little more where recordings are few.
 
         A new recording may have an offset of its own, and few recordings tell little about offsets: those held out
-        are not quite new, since settings and units were made with them at hand.
+        are not quite new, since settings and units were made with them at hand. Of symbols, beliefs that are contexts
+        for the most part have to gain a little: smaller differences in nats are chance.
         """
-        recipe = self.candidate.recipe
+        recipe, learner = self.candidate
+        if isinstance(learner, SymbolRidge):
+            return self.error * (1 + DOUBT * learner.floor)
         dependence = 1.0 if recipe.level_weight is None else min(recipe.level_weight, 1.0)
         doubt = OFFSETS / self.n_recordings**2 if self.n_recordings > 1 else 0.0
         return self.error * (1 + doubt * dependence)
@@ -94,6 +100,8 @@ class Trial(NamedTuple):
             "learner": type(learner).__name__,
             "alpha": self.candidate.alpha,
             "bandwidth_factor": getattr(learner, "bandwidth_factor", None),
+            "floor": getattr(learner, "floor", None),
+            "strength": getattr(learner, "strength", None),
             "lags": recipe.lags,
             "prior": recipe.prior,
             "belief_weight": recipe.belief_weight,
@@ -121,11 +129,16 @@ class Space(NamedTuple):
     """Weights of a recipe, by name, to be tried as well around the best."""
     ranks: tuple[int, ...] = ()
     """Numbers of directions to be fed back instead of all, if it does no harm; fewest first."""
+    others: tuple[Candidate, ...] = ()
+    """Candidates to be tried as they are, beside every combination."""
+    close: float = 0.0
+    """The error, relative to the best, up to which those with other lags go on after the race as well."""
 
     def candidates(self) -> list[Candidate]:
         """Those that can share sums stand together."""
         kinds = [Candidate(recipe, learner) for learner, recipe in product(self.learners, self.recipes)]
-        return [kind.with_alpha(a) if a else kind for kind in kinds for a in self.alphas or (None,)]
+        own = [kind.with_alpha(a) if a else kind for kind in kinds for a in self.alphas or (None,)]
+        return [*own, *self.others]
 
 
 @dataclass(eq=False)
@@ -174,6 +187,12 @@ class Course:
         """A beginning without its F_0; the last one, and the last that others could be derived from, are kept."""
         recipe = kind.recipe
         if kind in self._kept:
+            return self._kept[kind]
+        if isinstance(kind.learner, SymbolRidge):
+            learner = kind.learner
+            base = kind._replace(learner=replace(learner, floor=0.0, strength=1.0))
+            begun, held = self._kept[base] if base in self._kept else self._begin(base)
+            self._kept = {base: (begun, held), kind: (with_share(begun, learner.floor, learner.strength), held)}
             return self._kept[kind]
         if not (isinstance(kind.learner, Ridge) and isinstance(self.features, Stack) and recipe.prior != "zero"):
             self._kept = {kind: self._begin(kind)}
@@ -261,6 +280,10 @@ def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) 
         compressed = _compressed(leading, space.ranks, courses, some, n_rounds)
         runs += [run for run in raced if run is not leading]
         runs.append(compressed.advance(n_rounds, tell))
+        for run in raced:
+            other = run.candidate.recipe.lags != leading.candidate.recipe.lags
+            if other and _judged(run) <= space.close * _judged(leading):
+                run.advance(n_rounds, tell)
     trials += [run.trial() for run in runs]
     winner = min(runs, key=_judged)
     if not np.isfinite(_judged(winner)):

@@ -49,6 +49,10 @@ OBJECTS: dict[str, type] = {
     for kind in (*FEATURES.values(), Ridge, RandomFourierRidge, GaussianLearner, SymbolLogistic, SymbolRidge, Recipe)
 }
 """Settings that are objects and that a file can describe."""
+WINDOW = 5
+"""Where none is given."""
+HANDY = 64
+"""Probabilities in a belief about symbols, where its window is not given."""
 LOGISTIC_ALPHA = 1e-5
 """The penalty of logistic regression where it is not chosen."""
 
@@ -90,7 +94,7 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
     if not (recipe is None or isinstance(recipe, Recipe)):
         raise SettingsError(f"recipe: required a Recipe or None, received {recipe!r}.")
     box, feedthrough = _switch(given["box"], "box"), _switch(given["feedthrough"], "feedthrough")
-    features = _features(given["features"], at_least_one(given["window"], "window"))
+    features = _features(given["features"], _window(given["window"], given["features"], data.n_channels))
     settings = Settings(
         features=features,
         learner=_symbol_learner(given["learner"], features)
@@ -128,6 +132,8 @@ def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectorie
             f"{given['features']!r} for {'numbers' if data.alphabet is None else 'symbols'}."
         )
     features.check(data.n_channels)
+    if settings.trainer.endswith("backprop"):
+        raise SettingsError(f"trainer: required 'dagger' or 'forward' for symbols, received {settings.trainer!r}.")
     free = {"prior": "auto", "belief_weight": "auto", "level_weight": "auto", "rank": None}
     for name, value in free.items():
         if given["recipe"] is None and given[name] != value:
@@ -136,6 +142,7 @@ def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectorie
     return replace(
         settings,
         standard=replace(recipe, feedthrough=settings.standard.feedthrough),
+        lags=recipe.lags if settings.literal else settings.lags,
         literal=True,
         loss=LogLoss(),
     )
@@ -233,6 +240,16 @@ def _one_of(value: Any, words: tuple[str, ...], name: str) -> Any:
     if not (isinstance(value, str) and value in words):
         raise SettingsError(f"{name}: required one of {words}, received {value!r}.")
     return value
+
+
+def _window(value: Any, features: Any, n: int) -> int:
+    """A number, or the largest up to `WINDOW` with which a belief about symbols is of a handy size."""
+    if not _auto(value):
+        return at_least_one(value, "window", "'auto' or ")
+    if not (isinstance(features, str) and is_symbolic(features) and features in FEATURES):
+        return WINDOW
+    handy = [k for k in range(1, WINDOW + 1) if FEATURES[features](k)(np.zeros((1, k, n))).shape[1] <= HANDY]
+    return max(handy, default=1)
 
 
 def _features(value: Any, window: int) -> Features:

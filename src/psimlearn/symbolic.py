@@ -5,7 +5,7 @@ symbol x was not observed are left out: what would be filled in is what the upda
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from psimlearn.blackbox import FromSample, Stacked
-from psimlearn.conditioning import Conditional, Projected, least_shares
+from psimlearn.conditioning import CERTAIN, Conditional, Projected, recent_symbols
+from psimlearn.contexts import Contexts
 from psimlearn.errors import SettingsError
 from psimlearn.learners import GramSums, Ridge
 from psimlearn.onehot import OneHot, onto_simplices
@@ -25,8 +26,6 @@ from psimlearn.regressors import Linear, Opaque
 __all__ = ["Classified", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
 
 Update = Literal["joint", "linear"]
-CERTAIN = 1 - 1e-9
-"""A row with an entry above this is one symbol; any other is an expectation."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,18 @@ class SymbolRidge:
         features: what a belief about symbols is.
         alpha: the penalty per example, as in `Ridge`.
         update: "joint", which is exact for hidden Markov models, or "linear", the plain regression of the paper.
-        floor: the share of every predicted distribution that is how often futures followed the symbol in training: so
-            nothing that can happen is ever called impossible.
+        floor: the share of every belief that is how often futures followed the last symbols in training, as many of
+            them as the lags: so nothing that can happen is ever called impossible.
+        strength: how strongly those are smoothed, as in `Contexts`.
     """
 
     features: OneHot
     alpha: float = 1e-6
     update: Update = "joint"
     floor: float = 1e-5
+    strength: float = 1.0
+    contexts: Contexts | None = field(default=None, compare=False, repr=False)
+    """What followed the last symbols, as trainers count it; else only the last one is taken into account."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -53,6 +56,12 @@ class SymbolRidge:
             raise SettingsError(
                 f"required 0 <= floor < 1 and update 'joint' or 'linear', received {self.floor} and {self.update!r}."
             )
+
+    def counting(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int, more: bool = False
+    ) -> "SymbolRidge":
+        """With the contexts of these examples; with `more`, beside those counted before."""
+        return self if self.update == "linear" else replace(self, contexts=_counted(self, z, y, lags, more))
 
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "SymbolRidge":
         """Nothing to freeze."""
@@ -65,17 +74,13 @@ class SymbolRidge:
         seen = _seen(z, y, self.features)
         if self.update == "linear":
             return Ridge().summarise(z[seen.rows], y[seen.rows])
-        known, y = _without_symbol(z, y, self.features)[seen.rows], y[seen.rows]
-        zy = np.zeros((known.shape[1], seen.n_symbols, y.shape[1]))
-        sums = np.zeros(zy.shape[1:])
-        for symbol in range(seen.n_symbols):
-            rows = seen.codes == symbol
-            targets = scipy.sparse.csr_array(y[rows])  # one-hot: a product costs as much as there are ones
-            zy[:, symbol] = (targets.T @ known[rows]).T
-            sums[symbol] = targets.sum(axis=0)
-        one = np.ones(len(known))
+        known, y = _known(z, y, self.features, self.contexts)[seen.rows], y[seen.rows]
+        rows, columns = np.nonzero(y)  # one-hot: a product costs as much as there are ones
+        entries = (y[rows, columns], (rows, seen.codes[rows] * y.shape[1] + columns))
+        targets = scipy.sparse.csr_array(entries, shape=(len(y), seen.n_symbols * y.shape[1]))
+        zy = np.ascontiguousarray((targets.T @ known).T)
         square = float(np.vdot(y, y))  # a one-hot factor does not change it
-        return GramSums(float(len(known)), one @ known, sums.ravel(), known.T @ known, zy.reshape(len(zy), -1), square)
+        return GramSums(float(len(y)), np.ones(len(y)) @ known, targets.sum(axis=0), known.T @ known, zy, square)
 
     def merge(self, a: GramSums, b: GramSums) -> GramSums:
         """Sum by sum."""
@@ -83,12 +88,12 @@ class SymbolRidge:
 
     def solve(self, stats: GramSums) -> Conditional | Projected:
         """The regression, with the simplex around it."""
-        linear = Ridge(self.alpha).solve(stats)
+        linear, n = Ridge(self.alpha).solve(stats), self.features.n_simplices
         if self.update == "linear":
-            return Projected(linear, least_shares(stats.y[None], self.features, self.floor), self.features)
-        n_symbols = _n_symbols(len(stats.y), self.features)
-        counts = stats.y.reshape(n_symbols, -1)
-        return Conditional(linear, least_shares(counts, self.features, self.floor), self.features, "simplex")
+            return Projected(linear, Contexts.of_last(stats.y[None], n).shares[:1], self.floor, self.features)
+        after = stats.y.reshape(_n_symbols(len(stats.y), self.features), -1)
+        contexts = self.contexts or Contexts.of_last(after, n, self.strength)
+        return Conditional(linear, contexts.numbers, contexts.shares, self.floor, self.features, "simplex")
 
 
 class _SeenSample(FromSample):
@@ -114,6 +119,7 @@ class SymbolLogistic(_SeenSample):
         max_rows: learn from a random sample of at most so many examples.
         floor: as in `SymbolRidge`.
         seed: of that sample; drawn by `prepare` if not given.
+        strength: as in `SymbolRidge`.
     """
 
     features: OneHot
@@ -121,12 +127,21 @@ class SymbolLogistic(_SeenSample):
     max_rows: int = 20_000
     floor: float = 1e-5
     seed: int | None = None
+    strength: float = 1.0
+    contexts: Contexts | None = field(default=None, compare=False, repr=False)
+    """As in `SymbolRidge`."""
+
+    def counting(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int, more: bool = False
+    ) -> "SymbolLogistic":
+        """With the contexts of these examples; with `more`, beside those counted before."""
+        return replace(self, contexts=_counted(self, z, y, lags, more))
 
     def solve(self, stats: Stacked) -> Conditional:
         """One regression for each symbol and simplex; what was never seen after a symbol gets next to nothing."""
         z, y, _ = stats
         seen = _seen(z, y, self.features)
-        known, d = _without_symbol(z, y, self.features), y.shape[1]
+        known, d = _known(z, y, self.features, self.contexts), y.shape[1]
         weights, intercept = np.zeros((known.shape[1], seen.n_symbols, d)), np.zeros((seen.n_symbols, d))
         counts = np.zeros((seen.n_symbols, d))
         for symbol in range(seen.n_symbols):
@@ -135,7 +150,8 @@ class SymbolLogistic(_SeenSample):
             for part in _parts(d, self.features):
                 weights[:, symbol, part], intercept[symbol, part] = _logistic(known[rows], y[rows, part], self.alpha)
         linear = Linear(weights.reshape(len(weights), -1), intercept.ravel())
-        return Conditional(linear, least_shares(counts, self.features, self.floor), self.features, "softmax")
+        contexts = self.contexts or Contexts.of_last(counts, self.features.n_simplices, self.strength)
+        return Conditional(linear, contexts.numbers, contexts.shares, self.floor, self.features, "softmax")
 
 
 @dataclass(frozen=True)
@@ -168,8 +184,8 @@ class SymbolClassifier(_SeenSample):
         for part in _parts(y.shape[1], self.features):
             rows, classes = _classes(y[:, part])
             fitted.append(clone(self.estimator).fit(z[rows], classes))
-        least = least_shares(y.sum(axis=0)[None], self.features, self.floor)
-        return Classified(tuple(fitted), least, self.features)
+        mean = Contexts.of_last(y.sum(axis=0)[None], self.features.n_simplices).shares[:1]
+        return Classified(tuple(fitted), mean, self.floor, self.features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,12 +193,14 @@ class Classified(Opaque):
     """[m; x; rest] -> the probabilities of fitted classifiers; where x is no symbol, their mixture over symbols."""
 
     estimators: tuple[Any, ...]
-    least: Float[np.ndarray, "one d"]
+    mean: Float[np.ndarray, "one d"]
+    floor: float
+    """The share of the mean in every belief."""
     features: OneHot
 
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
         """The next belief for each row."""
-        d = self.least.shape[1]
+        d = self.mean.shape[1]
         v = self.features.n_symbols(d)
         x = z[:, d : d + v]
         rows, symbols = np.nonzero(x)
@@ -194,11 +212,11 @@ class Classified(Opaque):
 
     def _given(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
         """Where every x is one symbol."""
-        own = np.zeros((len(z), self.least.shape[1]))
+        own = np.zeros((len(z), self.mean.shape[1]))
         for part, estimator in zip(_parts(own.shape[1], self.features), self.estimators, strict=True):
             own[:, part.start + estimator.classes_] = estimator.predict_proba(z)
-        floor = self.least.sum() / self.features.n_simplices
-        given: np.ndarray = (1 - floor) * onto_simplices(own, self.features.n_simplices) + self.least
+        own = onto_simplices(own, self.features.n_simplices)
+        given: np.ndarray = (1 - self.floor) * own + self.floor * self.mean
         return given
 
 
@@ -218,12 +236,27 @@ def _seen(z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], features: On
     return _Seen(rows, x[rows].argmax(axis=1), v)
 
 
-def _without_symbol(
-    z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], features: OneHot
+def _known(
+    z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], features: OneHot, contexts: Contexts | None
 ) -> Float[np.ndarray, "b q"]:
-    """[m; rest]."""
-    d = y.shape[1]
-    return np.delete(z, np.s_[d : d + features.n_symbols(d)], axis=1)
+    """[m; u]: the belief and the inputs, without the last symbols."""
+    d, lags = y.shape[1], 1 if contexts is None else contexts.length
+    return np.delete(z, np.s_[d : d + lags * features.n_symbols(d)], axis=1)
+
+
+def _counted(
+    learner: SymbolRidge | SymbolLogistic,
+    z: Float[np.ndarray, "b p"],
+    y: Float[np.ndarray, "b d"],
+    lags: int,
+    more: bool,
+) -> Contexts:
+    """What followed the last symbols in these examples, and with `more` in those that the learner knows already."""
+    d, features = y.shape[1], learner.features
+    v = features.n_symbols(d)
+    recent = recent_symbols(z[:, d : d + lags * v], v)
+    new = Contexts.of(recent, y, v, features.n_simplices, learner.strength)
+    return learner.contexts.merged(new) if more and learner.contexts is not None else new
 
 
 def _n_symbols(width: int, features: OneHot) -> int:

@@ -72,9 +72,10 @@ class HiddenMarkov:
         inverse, (d, v) = np.linalg.pinv(O), (len(O), len(self.emission))
         joint = np.stack([O @ operator @ inverse for operator in self.operators])
         update = Linear(joint.transpose(2, 0, 1).reshape(d, v * d), np.zeros(v * d))
+        nothing = np.zeros(1, dtype=np.int64), np.full((1, d), features.n_simplices / d)  # no context, even odds
         return Filter(
             features=features,
-            regressors=(Conditional(update, np.zeros((v, d)), features, "simplex"),),
+            regressors=(Conditional(update, *nothing, 0.0, features, "simplex"),),
             initial=O @ self.start,
             scaling=Scaling(np.zeros(v), np.ones(v)),
             feedback=Feedback(np.zeros(d), np.ones(d)),

@@ -7,7 +7,7 @@ import numpy as np
 
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Filter
-from psimlearn.learners import Learner
+from psimlearn.learners import Counting, Learner
 from psimlearn.train.lessons import Lessons, examples
 from psimlearn.train.recipe import Recipe, check
 from psimlearn.train.score import held_out, scored
@@ -21,6 +21,7 @@ class Absorbed(NamedTuple):
     """A filter that has learnt more."""
 
     filter: Filter
+    learner: Learner[Any]
     sums: Any
     outside: float
     """The share of the new examples whose features lie outside the box of those seen before."""
@@ -49,8 +50,10 @@ def absorbed(
     fed = filter.feedback.linear(phi) + filter.feedback.shift
     outside = float(filter.feedback.clipped(fed).mean())
     current = filter
-    for _ in range(n_rounds + 1):
+    for number in range(n_rounds + 1):
         z, y, _, _ = examples(current, lessons)
+        if number == 0 and isinstance(learner, Counting):
+            learner = learner.counting(z, y, filter.lags, more=True)
         with np.errstate(over="ignore", invalid="ignore"):  # sums of wild values are refused by solve
             sums = learner.merge(sums, learner.summarise(z, y))
             current = replace(filter, regressors=(learner.solve(sums),))
@@ -60,7 +63,7 @@ def absorbed(
             "required a filter that stays finite on the new recordings, received one that diverges; the model was left "
             "as it was. Check the new recordings for other units or wild values, or fit() on everything again."
         )
-    return Absorbed(current, sums, outside, error)
+    return Absorbed(current, learner, sums, outside, error)
 
 
 def _lessons(filter: Filter, data: Trajectories) -> Lessons:

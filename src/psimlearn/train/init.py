@@ -12,7 +12,7 @@ from psimlearn.feedback import Feedback
 from psimlearn.filter import Filter
 from psimlearn.gaps import conditional_fill, error_covariance
 from psimlearn.layout import Layout, Scaling, lay_out
-from psimlearn.learners import Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
+from psimlearn.learners import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
 from psimlearn.onehot import OneHot, onto_simplices
 from psimlearn.regressors import Linear
 from psimlearn.train.coordinates import relative, weighted
@@ -107,7 +107,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     y = phi[target_rows] - filter.prior(x[rows])
     lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
     z = filter.inputs(m, x, layout, rows)
-    learner = _in_coordinates(learner, filter, recipe, z).prepare(z, rng)
+    learner = _with_contexts(_in_coordinates(learner, filter, recipe, z).prepare(z, rng), z, y, recipe.lags)
     if init == "zero":
         return Beginning(filter, learner, None, lessons)
     stats = learner.summarise(z, y)
@@ -128,6 +128,13 @@ def _in_coordinates(
     deviation, own = np.std(z @ change, axis=0), np.std(z, axis=0)
     weights = (recipe.belief_weight, recipe.level_weight)
     return replace(learner, coordinates=weighted(change, deviation, own, r, n, recipe.lags, *weights))
+
+
+def _with_contexts(
+    learner: Learner[Any], z: Float[np.ndarray, "examples p"], y: Float[np.ndarray, "examples d"], lags: int
+) -> Learner[Any]:
+    """A learner of symbols that has counted what followed the last of them, if it can."""
+    return learner.counting(z, y, lags) if isinstance(learner, Counting) else learner
 
 
 def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:

@@ -14,7 +14,7 @@ from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.init import Beginning
 from psimlearn.train.recipe import Prior
 
-__all__ = ["OnSums", "revised", "with_ridge"]
+__all__ = ["OnSums", "revised", "with_ridge", "with_share"]
 
 OnSums = Ridge | RandomFourierRidge | SymbolRidge
 """Learners whose summary serves every ridge."""
@@ -27,6 +27,14 @@ def with_ridge(begun: Beginning, alpha: float) -> Beginning:
     learner = replace(begun.learner, alpha=alpha)
     filter = replace(begun.filter, regressors=(learner.solve(begun.lessons.same[1]),))
     return begun._replace(filter=filter, learner=learner)
+
+
+def with_share(begun: Beginning, floor: float, strength: float) -> Beginning:
+    """Another share of contexts in every belief, smoothed otherwise. F_0 is left to `with_ridge`."""
+    learner = begun.learner
+    assert isinstance(learner, SymbolRidge)
+    contexts = None if learner.contexts is None else replace(learner.contexts, strength=strength)
+    return begun._replace(learner=replace(learner, floor=floor, strength=strength, contexts=contexts))
 
 
 def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: float | None) -> Beginning:
