@@ -201,7 +201,7 @@ COMPARED = {
     "N4SID": "N4SID",
     "predictive states (IVR)": "IVR",
     "linear system by EM": "EM-LDS",
-    "recurrent network, first folds": "RNN",
+    "recurrent network (walking: three folds)": "RNN",
     "the paper's filter, linear": "PSIM-Linear",
     '`PSIM(learner="auto")`': "PSIM(auto)",
 }
