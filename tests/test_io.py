@@ -21,7 +21,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 import psimlearn
 from oracles import ragged
-from psimlearn import io
+from psimlearn import PSIM, io
 from psimlearn.blackbox import SklearnLearner
 from psimlearn.errors import ModelFileError, PsimlearnError
 from psimlearn.features import SecondMoment, Stack, StackSquares
@@ -488,6 +488,35 @@ def forged(about: dict[str, Any], arrays: dict[str, Array]) -> bytes:
         hashed += canonical([name, arrays[name].dtype.str, list(arrays[name].shape)]).encode() + arrays[name].tobytes()
     about["sha256"] = hashlib.sha256(hashed).hexdigest()
     return safetensors_file(arrays, {"psimlearn": canonical(about)})
+
+
+@cache
+def symbols_bytes() -> bytes:
+    filter = PSIM(1, features="onehot", n_rounds=1, lags=2, random_state=0).fit([[0, 1, 1, 0, 1, 0, 0, 1]] * 6).filter_
+    return io._serialised(io._settings(filter, {}), io._arrays(filter))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("contexts", lambda numbers: numbers[:0]),
+        ("contexts", lambda numbers: numbers + 1),
+        ("contexts", lambda numbers: np.where(numbers == 2, 1.5, numbers)),
+        ("contexts", lambda numbers: np.where(numbers == 2, 1.0, numbers)),
+        ("contexts", lambda numbers: np.where(numbers == numbers[-1], 2.0**53, numbers)),
+        ("shares", lambda shares: shares + 1),
+        ("floor", lambda floor: floor - 1),
+    ],
+)
+def test_contexts_that_cannot_be_are_refused(name: str, change: Callable[[Array], Array], tmp_path: Path) -> None:
+    about, arrays = contents(symbols_bytes())
+    (tmp_path / "model").write_bytes(forged(about, arrays))
+    assert load(tmp_path / "model").lags == 2  # as it is, it is read
+    key = f"regressors.0.{name}"
+    arrays[key] = change(arrays[key])
+    if name == "contexts":
+        arrays["regressors.0.shares"] = arrays["regressors.0.shares"][: len(arrays[key])]
+    refused(forged(about, arrays), tmp_path, key)
 
 
 def test_the_forger_can_forge(tmp_path: Path) -> None:

@@ -476,10 +476,11 @@ def _check_values(arrays: Arrays) -> None:
         if name.endswith((".shares", ".floor")):
             _require((array >= 0).all() and (array <= 1).all(), f"array {name}: required shares, received others")
         if name.endswith(".contexts"):
-            whole = (
-                array[0] == 0 and array[-1] < MOST_CONTEXTS and (array % 1 == 0).all() and (np.diff(array) > 0).all()
+            rising = array[0] == 0 and (np.diff(array) > 0).all() and array[-1] < MOST_CONTEXTS
+            whole_numbers = (array % 1 == 0).all()
+            _require(
+                rising and whole_numbers, f"array {name}: required whole numbers from 0 that rise, received others"
             )
-            _require(whole, f"array {name}: required whole numbers from 0 that rise, received others")
     _require(_definite(arrays["covariance"]), "array covariance: required a positive definite matrix, received another")
 
 
