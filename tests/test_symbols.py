@@ -532,6 +532,17 @@ def odd_sequences(draw: st.DrawFn) -> list[list[int | None]]:
     return sequences
 
 
+def test_recordings_that_begin_unseen_begin_with_a_distribution() -> None:
+    features = OneHotProduct(2)
+    for sequences in ([[None, None, 0]], [[None, None, 1, 0]], [[None, 2, None], [None, None, 3]]):
+        data = Trajectories.of_symbols(sequences, alphabet=range(5))
+        learner = SymbolRidge(features, 0.0)
+        rounds = dagger(
+            data, data, features, learner, rng=RNG(0), n_rounds=1, recipe=Recipe.for_symbols(), loss=LogLoss()
+        )
+        np.testing.assert_allclose(best(rounds).filter.run(data)[0].sum(axis=1), 1.0, rtol=0, atol=1e-12)
+
+
 @given(
     odd_sequences(),
     st.sampled_from(["joint", "linear"]),

@@ -172,6 +172,8 @@ def _history_beliefs(
     """
     plan, window = layout.plan, features.window
     x = carried_forward(layout.x, plan) if layout.gappy else layout.x
+    if isinstance(features, OneHot):  # before the first symbol that was seen there is none to be carried
+        x = np.where(x.any(axis=1, keepdims=True), x, np.nanmean(layout.x, axis=0))
     phi = features(futures(x, plan, window))
     later = later_futures(plan, window)
     for _ in range(FILL_PASSES if layout.gappy else 1):
