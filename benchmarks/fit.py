@@ -18,11 +18,11 @@ import numpy as np
 from sklearn.linear_model import Ridge as SklearnRidge
 
 from psimlearn.datasets import random_system
-from psimlearn.features import Stack
-from psimlearn.learners import RandomFourierRidge, Ridge
-from psimlearn.regressors import Linear, RandomFourier, fourier_features
+from psimlearn.filter.features import Stack
+from psimlearn.filter.regressors import Linear, RandomFourier, fourier_features
+from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, dagger
-from psimlearn.trajectories import Trajectories
 
 ALPHA = 1e-5
 

@@ -18,12 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from psimlearn.descent import descend
-from psimlearn.features import Stack
-from psimlearn.learners import RandomFourierRidge, Ridge
+from psimlearn.filter.features import Stack
+from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, random_start
+from psimlearn.train.descent import descend
 from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, weights_of
-from psimlearn.trajectories import Trajectories
 
 M, ROWS, N, WINDOW, RATE = 43, 300, 60, 5, 1e-4
 LEARNERS: dict[str, Any] = {"linear": Ridge(), "500 features": RandomFourierRidge(500, raw_inputs=False)}

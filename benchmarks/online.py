@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from psimlearn.datasets import LinearSystem, random_system
-from psimlearn.features import Stack
-from psimlearn.filter import Filter
-from psimlearn.learners import Ridge
-from psimlearn.live import Live
-from psimlearn.regressors import Linear
+from psimlearn.filter.features import Stack
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.live import Live
+from psimlearn.filter.regressors import Linear
+from psimlearn.learners.ridge import Ridge
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
-from psimlearn.trajectories import Trajectories
 
 Steps = Callable[[np.ndarray], Any]
 """Filters rows one after the other: (T, n), or (T, streams, n) for a bank, or (m, T, n) for whole recordings."""

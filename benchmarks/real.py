@@ -18,9 +18,9 @@ from sklearn.neural_network import MLPRegressor
 
 from psimlearn.baselines import Lagged, LastObservation, TrainingMean
 from psimlearn.datasets import beach, flag, ocean, pixels, principal_components, snap_assembly, walking
-from psimlearn.estimator import PSIM
-from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
-from psimlearn.trajectories import Trajectories
+from psimlearn.estimator.psim import PSIM
+from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon, folds
+from psimlearn.recordings.trajectories import Trajectories
 
 WINDOW, SKIP, N_FOLDS, N_COMPONENTS = 5, 10, 5, 20
 HORIZONS = (1, 3, 5)

@@ -21,12 +21,12 @@ from hmmlearn.hmm import CategoricalHMM
 
 from psimlearn.baselines import KGram, OperatorModel, spectral, word_moments
 from psimlearn.datasets import HiddenMarkov, long_memory_hmm, three_state_hmm
-from psimlearn.estimator import PSIM
-from psimlearn.evaluate import Forecaster, errors_by_horizon
-from psimlearn.losses import LogLoss
-from psimlearn.onehot import OneHotProduct
-from psimlearn.symbolic import SymbolRidge
-from psimlearn.trajectories import Trajectories
+from psimlearn.estimator.psim import PSIM
+from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+from psimlearn.filter.onehot import OneHotProduct
+from psimlearn.learners.symbolic import SymbolRidge
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.losses import LogLoss
 
 N_RESTARTS, N_SHORT, N_LONG = 10, 50, 100
 PART = 16_000

@@ -25,27 +25,33 @@ Letters are those of [notation](notation.md).
 """
 ALL = ("*",)
 SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "Learn and use": {"estimator": (), "live": (), "sequences": (), "io": ALL, "watch": ALL},
-    "Recordings": {"trajectories": (), "alphabet": (), "scaler": (), "datasets": ALL},
+    "Learn and use": {
+        "estimator.psim": (),
+        "filter.live": (),
+        "filter.symbols": (),
+        "files.model": ALL,
+        "choose.watch": ALL,
+    },
+    "Recordings": {"recordings.trajectories": (), "recordings.alphabet": (), "estimator.scaler": (), "datasets": ALL},
     "What is learnt": {
-        "filter": ("State",),
-        "features": ALL,
-        "onehot": (),
-        "learners": ("Learner", "GramSums"),
-        "regressors": ("Linear", "Opaque", "RandomFourier", "Regressor"),
-        "blackbox": (),
-        "gaussian": (),
-        "symbolic": (),
-        "losses": ALL,
+        "filter.filter": ("State",),
+        "filter.features": ALL,
+        "filter.onehot": (),
+        "learners.ridge": ("Learner", "GramSums"),
+        "filter.regressors": ("Linear", "Opaque", "RandomFourier", "Regressor"),
+        "learners.blackbox": (),
+        "learners.gaussian": (),
+        "learners.symbolic": (),
+        "train.losses": ALL,
     },
     "How it is learnt": {
         "train": ALL,
-        "train.init": ("Beginning", "Ground", "begin", "ground"),
-        "train.lessons": ("Examples", "Lessons", "examples"),
+        "train.start": ("Beginning", "Ground", "begin", "ground"),
+        "train.examples": ("Examples", "Lessons", "examples"),
         "train.score": ("HeldOut", "held_out", "scored"),
         "train.backprop": ("Epoch", "epochs"),
     },
-    "How good it is": {"evaluate": ALL, "baselines": ALL, "plots": (), "page": ALL},
+    "How good it is": {"evaluate.horizons": ALL, "baselines": ALL, "report.plots": (), "report": ALL},
     "What can go wrong": {"errors": ALL},
 }
 """Modules, and which of their names are public beside those that `psimlearn` has."""

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import Ridge as SklearnRidge
 
-from psimlearn.features import Features
-from psimlearn.filter import Filter
-from psimlearn.trajectories import Trajectories
+from psimlearn.filter.features import Features
+from psimlearn.filter.filter import Filter
+from psimlearn.recordings.trajectories import Trajectories
 
 
 def ragged(lengths: list[int], n: int, rng: np.random.Generator, missing: float = 0.0) -> Trajectories:

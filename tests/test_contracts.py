@@ -8,13 +8,13 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from oracles import loop_beliefs, ragged
 from psimlearn.baselines import LastObservation, TrainingMean
-from psimlearn.blackbox import SklearnLearner
 from psimlearn.datasets import random_system
-from psimlearn.evaluate import Forecaster, errors_by_horizon
-from psimlearn.features import Features, SecondMoment, Stack, StackSquares
-from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
+from psimlearn.learners.blackbox import SklearnLearner
+from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger, forward
-from psimlearn.trajectories import Trajectories
 
 RNG = np.random.default_rng
 LEARNERS: dict[str, Any] = {

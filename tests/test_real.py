@@ -7,12 +7,12 @@ import pytest
 
 import real
 from psimlearn.baselines import LastObservation
-from psimlearn.evaluate import errors_by_horizon
-from psimlearn.features import Stack
-from psimlearn.filter import Filter
-from psimlearn.learners import Ridge
+from psimlearn.evaluate.horizons import errors_by_horizon
+from psimlearn.filter.features import Stack
+from psimlearn.filter.filter import Filter
+from psimlearn.learners.ridge import Ridge
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
-from psimlearn.trajectories import Trajectories
 
 
 def tuned(train: Trajectories, validation: Trajectories, recipe: Recipe) -> Filter:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from oracles import ragged
 from psimlearn.errors import DataError, PsimlearnError
-from psimlearn.features import SecondMoment, Stack, StackSquares
-from psimlearn.learners import RandomFourierRidge, Ridge
+from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger, forward
-from psimlearn.trajectories import Trajectories
 
 RNG = np.random.default_rng
 LEARNERS: list[Any] = [Ridge(1e-4), RandomFourierRidge(30, 1e-2)]
@@ -144,7 +144,7 @@ def test_heavy_libraries_are_not_imported(code: str) -> None:
 
 
 def test_importing_psimlearn_loads_numpy_at_most() -> None:
-    check = "import psimlearn, sys\nprint([m for m in ('scipy', 'psimlearn.filter') if m in sys.modules])"
+    check = "import psimlearn, sys\nprint([m for m in ('scipy', 'psimlearn.filter.filter') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
 

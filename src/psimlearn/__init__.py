@@ -9,76 +9,80 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from psimlearn.alphabet import Alphabet as Alphabet
     from psimlearn.baselines import KGram as KGram
     from psimlearn.baselines import LastObservation as LastObservation
     from psimlearn.baselines import TrainingMean as TrainingMean
-    from psimlearn.blackbox import SklearnLearner as SklearnLearner
+    from psimlearn.choose.watch import Watch as Watch
     from psimlearn.errors import DataError as DataError
     from psimlearn.errors import DivergedError as DivergedError
     from psimlearn.errors import MissingExtraError as MissingExtraError
     from psimlearn.errors import ModelFileError as ModelFileError
     from psimlearn.errors import PsimlearnError as PsimlearnError
     from psimlearn.errors import SettingsError as SettingsError
-    from psimlearn.estimator import PSIM as PSIM
-    from psimlearn.evaluate import compare as compare
-    from psimlearn.evaluate import errors_by_horizon as errors_by_horizon
-    from psimlearn.features import SecondMoment as SecondMoment
-    from psimlearn.features import Stack as Stack
-    from psimlearn.features import StackSquares as StackSquares
-    from psimlearn.filter import Filter as Filter
-    from psimlearn.gaussian import GaussianLearner as GaussianLearner
-    from psimlearn.io import load as load
-    from psimlearn.io import save as save
-    from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
-    from psimlearn.learners import Ridge as Ridge
-    from psimlearn.live import Live as Live
-    from psimlearn.losses import GaussianNLL as GaussianNLL
-    from psimlearn.losses import LogLoss as LogLoss
-    from psimlearn.losses import Squared as Squared
-    from psimlearn.onehot import OneHotMarginals as OneHotMarginals
-    from psimlearn.onehot import OneHotProduct as OneHotProduct
-    from psimlearn.plots import plot_errors as plot_errors
-    from psimlearn.plots import plot_forecast as plot_forecast
-    from psimlearn.plots import plot_rounds as plot_rounds
-    from psimlearn.plots import plot_surprise as plot_surprise
-    from psimlearn.scaler import TrajectoryScaler as TrajectoryScaler
-    from psimlearn.sequences import SymbolLive as SymbolLive
-    from psimlearn.symbolic import SymbolClassifier as SymbolClassifier
-    from psimlearn.symbolic import SymbolLogistic as SymbolLogistic
-    from psimlearn.symbolic import SymbolRidge as SymbolRidge
+    from psimlearn.estimator.psim import PSIM as PSIM
+    from psimlearn.estimator.scaler import TrajectoryScaler as TrajectoryScaler
+    from psimlearn.evaluate.horizons import compare as compare
+    from psimlearn.evaluate.horizons import errors_by_horizon as errors_by_horizon
+    from psimlearn.files.model import load as load
+    from psimlearn.files.model import save as save
+    from psimlearn.filter.features import SecondMoment as SecondMoment
+    from psimlearn.filter.features import Stack as Stack
+    from psimlearn.filter.features import StackSquares as StackSquares
+    from psimlearn.filter.filter import Filter as Filter
+    from psimlearn.filter.live import Live as Live
+    from psimlearn.filter.onehot import OneHotMarginals as OneHotMarginals
+    from psimlearn.filter.onehot import OneHotProduct as OneHotProduct
+    from psimlearn.filter.symbols import SymbolLive as SymbolLive
+    from psimlearn.learners.blackbox import SklearnLearner as SklearnLearner
+    from psimlearn.learners.gaussian import GaussianLearner as GaussianLearner
+    from psimlearn.learners.ridge import RandomFourierRidge as RandomFourierRidge
+    from psimlearn.learners.ridge import Ridge as Ridge
+    from psimlearn.learners.symbolic import SymbolClassifier as SymbolClassifier
+    from psimlearn.learners.symbolic import SymbolLogistic as SymbolLogistic
+    from psimlearn.learners.symbolic import SymbolRidge as SymbolRidge
+    from psimlearn.recordings.alphabet import Alphabet as Alphabet
+    from psimlearn.recordings.trajectories import Trajectories as Trajectories
+    from psimlearn.recordings.trajectories import Trajectory as Trajectory
+    from psimlearn.report.plots import plot_errors as plot_errors
+    from psimlearn.report.plots import plot_forecast as plot_forecast
+    from psimlearn.report.plots import plot_rounds as plot_rounds
+    from psimlearn.report.plots import plot_surprise as plot_surprise
     from psimlearn.train.backprop import backprop as backprop
     from psimlearn.train.backprop import random_start as random_start
     from psimlearn.train.dagger import dagger as dagger
     from psimlearn.train.forward import forward as forward
+    from psimlearn.train.losses import GaussianNLL as GaussianNLL
+    from psimlearn.train.losses import LogLoss as LogLoss
+    from psimlearn.train.losses import Squared as Squared
     from psimlearn.train.recipe import Recipe as Recipe
     from psimlearn.train.score import best as best
-    from psimlearn.trajectories import Trajectories as Trajectories
-    from psimlearn.trajectories import Trajectory as Trajectory
-    from psimlearn.watch import Watch as Watch
 
 _HOMES = {
-    "alphabet": ["Alphabet"],
     "baselines": ["KGram", "LastObservation", "TrainingMean"],
-    "blackbox": ["SklearnLearner"],
+    "choose.watch": ["Watch"],
     "errors": ["DataError", "DivergedError", "MissingExtraError", "ModelFileError", "PsimlearnError", "SettingsError"],
-    "estimator": ["PSIM"],
-    "evaluate": ["compare", "errors_by_horizon"],
-    "features": ["SecondMoment", "Stack", "StackSquares"],
-    "filter": ["Filter"],
-    "gaussian": ["GaussianLearner"],
-    "io": ["load", "save"],
-    "learners": ["RandomFourierRidge", "Ridge"],
-    "live": ["Live"],
-    "losses": ["GaussianNLL", "LogLoss", "Squared"],
-    "onehot": ["OneHotMarginals", "OneHotProduct"],
-    "plots": ["plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"],
-    "scaler": ["TrajectoryScaler"],
-    "sequences": ["SymbolLive"],
-    "symbolic": ["SymbolClassifier", "SymbolLogistic", "SymbolRidge"],
-    "train": ["Recipe", "backprop", "best", "dagger", "forward", "random_start"],
-    "trajectories": ["Trajectories", "Trajectory"],
-    "watch": ["Watch"],
+    "estimator.psim": ["PSIM"],
+    "estimator.scaler": ["TrajectoryScaler"],
+    "evaluate.horizons": ["compare", "errors_by_horizon"],
+    "files.model": ["load", "save"],
+    "filter.features": ["SecondMoment", "Stack", "StackSquares"],
+    "filter.filter": ["Filter"],
+    "filter.live": ["Live"],
+    "filter.onehot": ["OneHotMarginals", "OneHotProduct"],
+    "filter.symbols": ["SymbolLive"],
+    "learners.blackbox": ["SklearnLearner"],
+    "learners.gaussian": ["GaussianLearner"],
+    "learners.ridge": ["RandomFourierRidge", "Ridge"],
+    "learners.symbolic": ["SymbolClassifier", "SymbolLogistic", "SymbolRidge"],
+    "recordings.alphabet": ["Alphabet"],
+    "recordings.trajectories": ["Trajectories", "Trajectory"],
+    "report.plots": ["plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"],
+    "train.backprop": ["backprop", "random_start"],
+    "train.dagger": ["dagger"],
+    "train.forward": ["forward"],
+    "train.losses": ["GaussianNLL", "LogLoss", "Squared"],
+    "train.recipe": ["Recipe"],
+    "train.score": ["best"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

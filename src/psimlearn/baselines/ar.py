@@ -11,13 +11,13 @@ from jaxtyping import Float, Int
 from psimlearn.baselines.constant import LastObservation
 from psimlearn.baselines.n4sid import standardising
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.evaluate import Forecaster, errors_by_horizon
-from psimlearn.gaps import conditional_fill, error_covariance
-from psimlearn.layout import Scaling
-from psimlearn.learners import Ridge
-from psimlearn.regressors import Linear
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import Schedule, carried_forward, example_rows, futures, lag_places, schedule
+from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+from psimlearn.filter.gaps import conditional_fill, error_covariance
+from psimlearn.filter.layout import Scaling
+from psimlearn.filter.regressors import Linear
+from psimlearn.learners.ridge import Ridge
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import Schedule, carried_forward, example_rows, futures, lag_places, schedule
 
 __all__ = ["Autoregression", "Prior"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import carried_forward, schedule
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import carried_forward, schedule
 
 __all__ = ["LastObservation", "TrainingMean"]
 

@@ -20,10 +20,10 @@ from jaxtyping import Bool, Float, Int
 from psimlearn.baselines.kalman import Kalman
 from psimlearn.baselines.n4sid import InnovationsModel, n4sid, observability, settled, standardising
 from psimlearn.errors import DivergedError, SettingsError
-from psimlearn.gaps import conditional_fill
-from psimlearn.layout import Scaling
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import Schedule, schedule
+from psimlearn.filter.gaps import conditional_fill
+from psimlearn.filter.layout import Scaling
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import Schedule, schedule
 
 __all__ = ["LinearGaussian", "em"]
 

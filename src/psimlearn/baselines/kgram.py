@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from psimlearn.conditioning import recent_symbols
-from psimlearn.contexts import Contexts
 from psimlearn.errors import SettingsError
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import preceding
+from psimlearn.filter.conditioning import recent_symbols
+from psimlearn.filter.contexts import Contexts
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import preceding
 
 __all__ = ["KGram"]
 

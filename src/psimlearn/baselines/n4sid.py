@@ -17,11 +17,11 @@ from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman
 from psimlearn.errors import DataError, DivergedError, SettingsError
-from psimlearn.evaluate import errors_by_horizon
-from psimlearn.gaps import conditional_fill
-from psimlearn.layout import Scaling
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import Schedule, carried_forward, futures, histories, schedule
+from psimlearn.evaluate.horizons import errors_by_horizon
+from psimlearn.filter.gaps import conditional_fill
+from psimlearn.filter.layout import Scaling
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import Schedule, carried_forward, futures, histories, schedule
 
 __all__ = [
     "FLOOR",

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import SettingsError
-from psimlearn.onehot import OneHotProduct, onto_simplices
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import futures, schedule
+from psimlearn.filter.onehot import OneHotProduct, onto_simplices
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import futures, schedule
 
 __all__ = ["Moments", "OperatorModel", "spectral", "word_moments"]
 

@@ -11,13 +11,13 @@ from jaxtyping import Float
 
 from psimlearn.baselines.constant import LastObservation
 from psimlearn.baselines.n4sid import standardising
-from psimlearn.descent import Optimiser, descend, patient
 from psimlearn.errors import DivergedError, SettingsError
-from psimlearn.evaluate import errors_by_horizon
+from psimlearn.evaluate.horizons import errors_by_horizon
 from psimlearn.extras import imported
-from psimlearn.layout import Scaling
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import futures, gridded, grids, schedule
+from psimlearn.filter.layout import Scaling
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import futures, gridded, grids, schedule
+from psimlearn.train.descent import Optimiser, descend, patient
 
 __all__ = ["Cell", "RecurrentNetwork"]
 

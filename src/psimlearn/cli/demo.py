@@ -42,9 +42,9 @@ def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
     from psimlearn.cli.tables import optimum_table
     from psimlearn.datasets.linear import long_memory_system
     from psimlearn.errors import DataError
-    from psimlearn.estimator import PSIM
-    from psimlearn.evaluate import Forecaster, errors_by_horizon
-    from psimlearn.page.measures import coverage
+    from psimlearn.estimator.psim import PSIM
+    from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+    from psimlearn.evaluate.residuals import coverage
 
     paths = {name: folder / name for name in ("recordings.csv", "new.csv", "model.psim", "report.html")}
     try:
@@ -97,7 +97,7 @@ def _report(model: Any, data: Any, path: Path) -> list[str]:
     """Write it, where there is something to draw with."""
     from psimlearn.cli.files import write_text
     from psimlearn.errors import MissingExtraError
-    from psimlearn.page import fit_page
+    from psimlearn.report import fit_page
 
     try:
         write_text(path, fit_page(model, data, "The demo: a filter learnt from simulated recordings"))

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.cli.texts import csv_cell, csv_numbers
+from psimlearn.cli.formats import csv_cell, csv_numbers
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
-from psimlearn.whole import whole
+from psimlearn.files.atomic import whole
 
 __all__ = ["check_free", "csv_text", "write_table", "write_text", "written"]
 

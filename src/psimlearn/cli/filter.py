@@ -49,9 +49,9 @@ def filtering(model: Path, data: str, output: Path | None, force: bool, **others
 def _file(model: Path, data: str, output: Path | None, **others: Any) -> None:
     import numpy as np
 
-    from psimlearn.answers import answer_names, answers_to
     from psimlearn.cli.files import write_table
     from psimlearn.cli.models import opened, read_for
+    from psimlearn.filter.tabulate import answer_names, answers_to
 
     if others["header"]:
         raise click.UsageError("--header is for rows on standard input; files have their own.")

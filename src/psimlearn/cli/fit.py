@@ -60,8 +60,8 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
     from psimlearn.cli.columns import Columns
     from psimlearn.cli.files import check_free, write_text
     from psimlearn.cli.recordings import recordings
-    from psimlearn.estimator import PSIM
-    from psimlearn.plots import check_installed
+    from psimlearn.estimator.psim import PSIM
+    from psimlearn.report.plots import check_installed
 
     for path in (output, report):
         check_free(path, force)
@@ -85,7 +85,7 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
     model.save(output)
     click.echo(model.summary() + f"\n\nsaved to {output}")
     if report is not None:
-        from psimlearn.page import fit_page
+        from psimlearn.report import fit_page
 
         write_text(report, fit_page(model, given.data))
         click.echo(f"report in {report}")

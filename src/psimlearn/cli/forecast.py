@@ -41,7 +41,7 @@ def forecast(model: Path, data: str, output: Path | None, force: bool, **others:
 
     from psimlearn.cli.files import check_free, write_table
     from psimlearn.cli.models import opened, read_for
-    from psimlearn.windows import unseen_at_end
+    from psimlearn.recordings.windows import unseen_at_end
 
     check_free(output, force)
     saved, steps = opened(model), others["steps"]

@@ -21,8 +21,8 @@ def info(model: Path, as_json: bool) -> None:
       psimlearn info arm.psim
       psimlearn info arm.psim --json | jq .errors
     """
+    from psimlearn.choose.summary import summarised
     from psimlearn.cli.models import opened
-    from psimlearn.report import summarised
 
     saved = opened(model)
     filter, columns = saved.filter, saved.columns

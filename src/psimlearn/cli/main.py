@@ -12,11 +12,11 @@ from psimlearn import __version__
 from psimlearn.cli import INTERRUPTED
 from psimlearn.cli.completion import completion
 from psimlearn.cli.demo import demo
+from psimlearn.cli.evaluate import compare, evaluate
 from psimlearn.cli.filter import filtering
 from psimlearn.cli.fit import fit
 from psimlearn.cli.forecast import forecast
 from psimlearn.cli.info import info
-from psimlearn.cli.judge import compare, evaluate
 from psimlearn.cli.reproduce import reproduce
 from psimlearn.errors import PsimlearnError
 

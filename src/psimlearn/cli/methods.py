@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 
 from psimlearn.baselines import Autoregression, LastObservation, RecurrentNetwork, TrainingMean, em, ivr, n4sid
 from psimlearn.errors import PsimlearnError
-from psimlearn.estimator import PSIM
-from psimlearn.evaluate import Forecaster
-from psimlearn.trajectories import Trajectories
+from psimlearn.estimator.psim import PSIM
+from psimlearn.evaluate.horizons import Forecaster
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["METHODS", "Attempt", "autoregression", "cross_fitted", "subspace"]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from psimlearn import io
 from psimlearn.cli.columns import Columns
 from psimlearn.errors import DataError
-from psimlearn.filter import Filter
+from psimlearn.files.model import read
+from psimlearn.filter.filter import Filter
 
 __all__ = ["Model", "opened", "read_for"]
 
@@ -27,7 +27,7 @@ class Model(NamedTuple):
 
 def opened(path: Path) -> Model:
     """A model file; one from Python says nothing of columns but the names of its channels."""
-    saved = io.read(path)
+    saved = read(path)
     report = saved.notes.get("report", {})
     own = report.get("columns", {})
     columns = Columns(own.get("id"), own.get("time"), saved.filter.names, tuple(own.get("inputs", ())))

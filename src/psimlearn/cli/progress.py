@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from psimlearn.choose.watch import Stage, Watch
 from psimlearn.cli.options import say
-from psimlearn.watch import Stage, Watch
 
 __all__ = ["bar", "watched"]
 

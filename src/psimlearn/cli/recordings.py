@@ -12,9 +12,9 @@ from jaxtyping import Int
 
 from psimlearn.cli.columns import Columns
 from psimlearn.cli.options import say
-from psimlearn.datasets.tables import MAX_BYTES, column_names, read, read_table
 from psimlearn.errors import DataError
-from psimlearn.trajectories import Trajectories
+from psimlearn.recordings.tables import MAX_BYTES, column_names, read, read_table
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["Recordings", "recordings", "sought"]
 

@@ -8,8 +8,8 @@ from math import isinf, isnan, nan
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from psimlearn.cells import header_of, number
 from psimlearn.errors import DataError
+from psimlearn.recordings.cells import header_of, number
 
 __all__ = ["Row", "Wanted", "csv_rows", "json_rows"]
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psimlearn.answers import Moment, answer_names, answers
+from psimlearn.cli.formats import csv_cell, csv_numbers, json_lines
 from psimlearn.cli.options import say
 from psimlearn.cli.rows import Row, Wanted, csv_rows, json_rows
-from psimlearn.cli.texts import csv_cell, csv_numbers, json_lines
 from psimlearn.errors import DataError
-from psimlearn.filter import Filter, State
-from psimlearn.live import Live
+from psimlearn.filter.filter import Filter, State
+from psimlearn.filter.live import Live
+from psimlearn.filter.tabulate import Moment, answer_names, answers
 
 __all__ = ["stream"]
 

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
-from psimlearn.evaluate import Comparison
-from psimlearn.filter import Filter
-from psimlearn.page.measures import coverage
-from psimlearn.trajectories import Trajectories
+from psimlearn.evaluate.horizons import Comparison
+from psimlearn.evaluate.residuals import coverage
+from psimlearn.filter.filter import Filter
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["comparison_table", "coverage_table", "error_table", "optimum_table"]
 

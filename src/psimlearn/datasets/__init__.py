@@ -24,7 +24,6 @@ from psimlearn.datasets.robot import snap_assembly as snap_assembly
 from psimlearn.datasets.skeleton import positions as positions
 from psimlearn.datasets.store import data_folder as data_folder
 from psimlearn.datasets.store import dataset_path as dataset_path
-from psimlearn.datasets.tables import read as read
 from psimlearn.datasets.video import PrincipalComponents as PrincipalComponents
 from psimlearn.datasets.video import beach as beach
 from psimlearn.datasets.video import flag as flag
@@ -33,6 +32,7 @@ from psimlearn.datasets.video import ocean as ocean
 from psimlearn.datasets.video import pixels as pixels
 from psimlearn.datasets.video import principal_components as principal_components
 from psimlearn.datasets.walks import walking as walking
+from psimlearn.recordings.tables import read as read
 
 __all__ = [
     "PENDULUM_FLOOR",

@@ -6,9 +6,9 @@ Each comes as `Trajectories` with `inputs`. They are read with the extra `data`.
 import numpy as np
 
 from psimlearn.datasets.store import dataset_path
-from psimlearn.datasets.tables import read
 from psimlearn.errors import DataError
-from psimlearn.trajectories import Trajectories
+from psimlearn.recordings.tables import read
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["ball_and_beam", "cascaded_tanks", "exchanger", "glass_furnace", "robot_arm", "silverbox"]
 

@@ -6,13 +6,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.baselines.operators import Moments, OperatorModel
-from psimlearn.conditioning import Conditional
 from psimlearn.errors import SettingsError
-from psimlearn.feedback import Feedback
-from psimlearn.filter import Filter
-from psimlearn.layout import Scaling
-from psimlearn.onehot import OneHot, OneHotProduct
-from psimlearn.regressors import Linear
+from psimlearn.filter.conditioning import Conditional
+from psimlearn.filter.feedback import Feedback
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.layout import Scaling
+from psimlearn.filter.onehot import OneHot, OneHotProduct
+from psimlearn.filter.regressors import Linear
 
 __all__ = ["HiddenMarkov", "long_memory_hmm", "three_state_hmm", "two_state_hmm"]
 

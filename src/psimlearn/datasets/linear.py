@@ -10,12 +10,12 @@ import scipy.signal
 from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman, StationaryKalman
-from psimlearn.features import Stack
-from psimlearn.feedback import Feedback
-from psimlearn.filter import Filter
-from psimlearn.layout import Scaling
-from psimlearn.regressors import Linear
-from psimlearn.trajectories import Trajectories
+from psimlearn.filter.features import Stack
+from psimlearn.filter.feedback import Feedback
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.layout import Scaling
+from psimlearn.filter.regressors import Linear
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["LinearSystem", "Stationary", "hard_system", "long_memory_system", "random_system"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from psimlearn.trajectories import Trajectories
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["PENDULUM_FLOOR", "noisy_pendulum"]
 

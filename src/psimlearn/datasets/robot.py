@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.datasets.archives import arrays
 from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.trajectories import Trajectories
+from psimlearn.recordings.archives import arrays
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["SNAP_CHANNELS", "SNAP_UNITS", "block_means", "raw_snap_assembly", "snap_assembly", "trials"]
 

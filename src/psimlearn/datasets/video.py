@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from psimlearn.datasets.archives import arrays
 from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
-from psimlearn.trajectories import Trajectories
+from psimlearn.recordings.archives import arrays
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["PrincipalComponents", "beach", "flag", "frames", "ocean", "pixels", "principal_components"]
 

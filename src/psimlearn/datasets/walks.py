@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.datasets.archives import arrays
 from psimlearn.datasets.asfamc import read_amc, read_asf
 from psimlearn.datasets.cmu import WALKS
 from psimlearn.datasets.skeleton import positions
 from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.trajectories import Trajectories
+from psimlearn.recordings.archives import arrays
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["HEADINGS", "METRES_PER_UNIT", "N_FRAMES", "faced", "walking"]
 

@@ -11,18 +11,18 @@ import numpy as np
 from psimlearn import baselines
 from psimlearn.baselines.rnn import Cell
 from psimlearn.errors import DataError, DivergedError, SettingsError
-from psimlearn.estimator import PSIM
-from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
-from psimlearn.features import Features, Stack, StackSquares
-from psimlearn.filter import Filter
-from psimlearn.layout import Scaling
-from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.estimator.psim import PSIM
+from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon, folds
+from psimlearn.filter.features import Features, Stack, StackSquares
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.layout import Scaling
+from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.backprop import backprop, random_start
 from psimlearn.train.dagger import dagger
 from psimlearn.train.forward import forward
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Round, best
-from psimlearn.trajectories import Trajectories
 
 __all__ = ["Given", "Learnt", "given", "learnt"]
 

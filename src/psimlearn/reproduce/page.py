@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from psimlearn.evaluate import Comparison
+from psimlearn.evaluate.horizons import Comparison
 from psimlearn.reproduce.figures import by_horizon, by_number
 from psimlearn.reproduce.read import Results, joined, results
 

@@ -20,11 +20,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from psimlearn.errors import PsimlearnError, SettingsError
+from psimlearn.files.atomic import whole
 from psimlearn.reproduce.experiment import Experiment, Job
 from psimlearn.reproduce.methods import given, learnt
 from psimlearn.reproduce.sets import fold_of, missing
 from psimlearn.reproduce.theorems import checked
-from psimlearn.whole import whole
 
 __all__ = ["performed", "results_of", "run"]
 

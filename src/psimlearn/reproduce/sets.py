@@ -21,9 +21,9 @@ from psimlearn.datasets import (
     walking,
 )
 from psimlearn.errors import DataError
-from psimlearn.evaluate import Forecaster, errors_by_horizon, folds, power, time_folds
-from psimlearn.layout import Scaling
-from psimlearn.trajectories import Trajectories
+from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon, folds, power, time_folds
+from psimlearn.filter.layout import Scaling
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["Fold", "fold_of", "missing"]
 

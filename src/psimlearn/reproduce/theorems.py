@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.features import Features, Stack
-from psimlearn.filter import Filter
-from psimlearn.learners import GramSums, Ridge
-from psimlearn.regressors import Linear
+from psimlearn.filter.features import Features, Stack
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.regressors import Linear
+from psimlearn.learners.ridge import GramSums, Ridge
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import futures, schedule
 from psimlearn.reproduce.sets import fold_of
 from psimlearn.train.dagger import dagger
-from psimlearn.train.init import begin, ground
-from psimlearn.train.lessons import examples
+from psimlearn.train.examples import examples
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Round
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import futures, schedule
+from psimlearn.train.start import begin, ground
 
 __all__ = ["Bound", "bounds", "checked"]
 

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psimlearn.descent import Descent, Optimiser, check_optimiser, descend, patient
 from psimlearn.errors import SettingsError
-from psimlearn.features import Features
-from psimlearn.filter import Filter
-from psimlearn.learners import Learner
-from psimlearn.train.init import begin, ground
+from psimlearn.filter.features import Features
+from psimlearn.filter.filter import Filter
+from psimlearn.learners.ridge import Learner
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.descent import Descent, Optimiser, check_optimiser, descend, patient
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Criterion, Round, held_out, scored
+from psimlearn.train.start import begin, ground
 from psimlearn.train.unrolled import Part, closed_loop, fixed_of, form_of, parts_of, weights_of, whitened, with_weights
-from psimlearn.trajectories import Trajectories
 
 __all__ = ["Epoch", "backprop", "epochs", "random_start", "randomised"]
 

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Float
 
-from psimlearn.features import Stack
-from psimlearn.feedback import Feedback
-from psimlearn.learners import Coordinates
+from psimlearn.filter.features import Stack
+from psimlearn.filter.feedback import Feedback
+from psimlearn.learners.ridge import Coordinates
 
 __all__ = ["relative", "weighted"]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.features import Features
-from psimlearn.learners import Learner, Stats
-from psimlearn.losses import Loss, Squared
-from psimlearn.train.init import Beginning, begin, ground
-from psimlearn.train.lessons import examples
+from psimlearn.filter.features import Features
+from psimlearn.learners.ridge import Learner, Stats
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.examples import examples
+from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
-from psimlearn.trajectories import Trajectories
+from psimlearn.train.start import Beginning, begin, ground
 
 __all__ = ["aggregate", "dagger"]
 

@@ -7,16 +7,16 @@ import numpy as np
 from jaxtyping import Int
 
 from psimlearn.errors import DataError
-from psimlearn.features import Features
-from psimlearn.filter import Filter
-from psimlearn.learners import Learner, Stats
-from psimlearn.losses import Loss, Squared
-from psimlearn.regressors import Regressor
-from psimlearn.train.init import Beginning, begin, ground
+from psimlearn.filter.features import Features
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.regressors import Regressor
+from psimlearn.learners.ridge import Learner, Stats
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import example_blocks
+from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Criterion, Round, held_out, scored
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import example_blocks
+from psimlearn.train.start import Beginning, begin, ground
 
 __all__ = ["forward", "step_by_step"]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.features import Features, Persistent, Stack, StackSquares
-from psimlearn.onehot import OneHot
-from psimlearn.trajectories import Trajectories
+from psimlearn.filter.features import Features, Persistent, Stack, StackSquares
+from psimlearn.filter.onehot import OneHot
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["Init", "Prior", "Recipe", "check"]
 

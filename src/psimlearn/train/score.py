@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError, DivergedError
-from psimlearn.filter import Filter, Table
-from psimlearn.gaps import error_covariance
-from psimlearn.losses import Loss, Squared
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import RowIndex, carried_forward, futures, later_futures
+from psimlearn.filter.filter import Filter, Table
+from psimlearn.filter.gaps import error_covariance
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import RowIndex, carried_forward, futures, later_futures
+from psimlearn.train.losses import Loss, Squared
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "held_out", "scored"]
 

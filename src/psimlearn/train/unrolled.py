@@ -19,12 +19,12 @@ from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
-from psimlearn.features import SecondMoment, Stack, StackSquares
-from psimlearn.filter import Filter
-from psimlearn.gaps import among_seen
-from psimlearn.regressors import Linear, RandomFourier
-from psimlearn.trajectories import Trajectories
-from psimlearn.windows import example_rows, futures, gridded, grids
+from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.gaps import among_seen
+from psimlearn.filter.regressors import Linear, RandomFourier
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import example_rows, futures, gridded, grids
 
 __all__ = [
     "Fixed",

@@ -1,0 +1,1 @@
+"""Which settings: split, try, race, train on everything, calibrate, summarise."""

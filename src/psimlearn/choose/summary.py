@@ -1,0 +1,118 @@
+"""What was done, in plain values that a file can hold, and in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.errors import DataError
+from psimlearn.evaluate.horizons import Forecaster, Measure, errors_by_horizon
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.regressors import Linear
+from psimlearn.recordings.trajectories import Trajectories
+
+__all__ = ["NATS", "described", "error_table", "spectral_radius", "summarised"]
+
+LEARNERS = {
+    "Ridge": "linear regression",
+    "RandomFourierRidge": "random Fourier features",
+    "GaussianLearner": "regression of mean and log-variance",
+    "SymbolRidge": "joint regression and conditioning",
+    "SymbolLogistic": "logistic regression",
+}
+METHODS = ("training mean", "last observation", "autoregression", "frequencies", "bigrams", "trigrams", "PSIM")
+"""From the simplest to ours; a file does not keep an order."""
+
+
+NATS = "nats per symbol"
+"""The unit of errors in predicting symbols."""
+
+
+def described(data: Trajectories) -> dict[str, Any]:
+    """Recordings in numbers."""
+    return {
+        "recordings": len(data),
+        "rows": len(data.values),
+        "channels": data.n_channels,
+        "inputs": data.n_inputs,
+        "hints": data.n_hints,
+        "shortest": int(data.lengths.min()),
+        "longest": int(data.lengths.max()),
+        "missing": float(np.isnan(data.values).mean()),
+    }
+
+
+def error_table(
+    methods: Mapping[str, Sequence[Forecaster]],
+    held_out: Sequence[tuple[Trajectories, Float[np.ndarray, " n"]]],
+    horizon: int,
+    measure: Measure | None = None,
+) -> dict[str, list[float]]:
+    """Errors by horizon, averaged over splits, of which each has a forecaster and a scale of channels.
+
+    Before the first row of a recording nothing was seen, so it is left out.
+    """
+    table = {}
+    for name, forecasters in methods.items():
+        try:
+            errors = [
+                errors_by_horizon(forecaster, held, horizon, skip=1, scale=scale, measure=measure)
+                for forecaster, (held, scale) in zip(forecasters, held_out, strict=bool(forecasters))
+            ]
+        except DataError:  # nothing was observed at some horizon
+            continue
+        if errors:
+            table[name] = [float(e) for e in np.mean(errors, axis=0)]
+    return table
+
+
+def spectral_radius(filter: Filter) -> float | None:
+    """Of the map from what is fed back to what is fed back next; None where that is not linear."""
+    regressor = filter.regressors[-1]
+    if not isinstance(regressor, Linear):
+        return None
+    fed = regressor.weights[: len(filter.feedback.mean)]
+    return float(np.abs(np.linalg.eigvals(filter.feedback.linear(fed))).max())
+
+
+def summarised(report: Mapping[str, Any]) -> str:
+    """A report as text."""
+    data, choices, symbolic = report["data"], report["choices"], report["units"] == NATS
+    what = "symbols" if symbolic else "channels"
+    unit = NATS if symbolic else f"squared {report['units']}, channels summed"
+    extras = "".join(f", {data[what]} {what}" for what in ("inputs", "hints") if data[what])
+    gaps = f", {data['missing']:.1%} missing" if data["missing"] else ""
+    ridge = "" if choices["alpha"] is None else f", ridge {choices['alpha']:.0e}"
+    bandwidth = "" if choices["bandwidth_factor"] is None else f", bandwidth factor {choices['bandwidth_factor']:g}"
+    learner = LEARNERS.get(choices["learner"], choices["learner"]) + ridge + bandwidth
+    level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"
+    recipe = (
+        f"contexts of {choices['lags']}, {choices['floor'] or 0:.2g} of every belief"
+        if symbolic
+        else f"lags {choices['lags']}, prior {choices['prior']!r}, belief weight {choices['belief_weight']:g}{level}, "
+        f"rank {choices['rank'] or 'full'}"
+    )
+    radius = "" if report["radius"] is None else f", spectral radius {report['radius']:.3f}"
+    epochs = "" if choices.get("epochs") is None else f", {choices['epochs']} epochs"
+    outside = f", {report['outside']:.1%} of later examples outside it" if "outside" in report else ""
+    lines = [
+        (
+            f"data       {data['recordings']} recordings of {data['shortest']} to {data['longest']} rows, "
+            f"{data['rows']} in all, {data['channels']} {what}{extras}{gaps}"
+        ),
+        (f"chosen     {learner}; {recipe}; {choices['trainer']}, round {choices['best_round']}{epochs}"),
+        f"held out   {report['splits']}; {report['tried']} settings tried, {report['diverged']} diverged",
+        (
+            f"in loop    {report['clipped']:.1%} of beliefs on the edge of the box{outside}, {report['dropped']} rows "
+            f"dropped{radius}"
+        ),
+        "",
+        f"held-out error by steps ahead, in {unit}:",
+    ]
+    steps = len(next(iter(report["errors"].values()), []))
+    lines.append(" " * 18 + "".join(f"{h:>10}" for h in range(1, steps + 1)))
+    names = sorted(report["errors"], key=lambda name: METHODS.index(name) if name in METHODS else -1)
+    lines += [f"{name:18}" + "".join(f"{e:10.4g}" for e in report["errors"][name]) for name in names]
+    lines += ["", *(f"note: {note}" for note in report["notes"])] if report["notes"] else []
+    return "\n".join(lines)

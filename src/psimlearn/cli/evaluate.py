@@ -1,0 +1,162 @@
+"""`psimlearn evaluate` and `psimlearn compare`: how good a filter is, and beside what."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from psimlearn.cli import options
+
+__all__ = ["compare", "evaluate"]
+
+USUAL = ("mean", "last", "ar", "n4sid", "ivr", "em", "psim", "psim-rff")
+TITLES = {
+    "mean": "training mean",
+    "last": "last observation",
+    "ar": "autoregression",
+    "n4sid": "N4SID",
+    "ivr": "predictive states (IVR)",
+    "em": "EM",
+    "rnn": "recurrent network",
+    "psim": "PSIM",
+    "psim-rff": "PSIM, random features",
+}
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+
+
+@click.command()
+@options.model
+@options.data
+@click.option("--steps", type=click.IntRange(1), help="Steps ahead to score [default: the window of the model].")
+@click.option(
+    "--train",
+    metavar="DATA",
+    help="Recordings to fit the autoregression to [default: those of DATA that it is not scored on].",
+)
+@options.output("Write the errors to a .csv or .parquet file too.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
+@options.columns(inputs=False)
+@options.force
+def evaluate(model: Path, data: str, output: Path | None, report: Path | None, force: bool, **others: Any) -> None:
+    """Measure a filter on recordings that it has not seen, beside simple methods.
+
+    Shows the error by steps ahead of the filter, the training mean, the last observation and an autoregression, and how
+    much of what came lies within the filter's intervals. Errors are squared, in standard deviations of the training
+    data, summed over channels.
+
+    \b
+    Examples:
+      psimlearn evaluate arm.psim new.csv
+      psimlearn evaluate arm.psim new/ --train old/ --steps 20 --report arm.html
+    """
+    import numpy as np
+
+    from psimlearn.baselines import LastObservation, TrainingMean
+    from psimlearn.cli.files import check_free, write_table
+    from psimlearn.cli.methods import autoregression, cross_fitted
+    from psimlearn.cli.models import opened, read_for
+    from psimlearn.cli.tables import coverage_table, error_table
+    from psimlearn.errors import DataError
+    from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+    from psimlearn.report.plots import check_installed
+
+    for path in (output, report):
+        check_free(path, force)
+    if report is not None:
+        check_installed()
+    saved = opened(model)
+    given = read_for(saved, data, others).data
+    filter = saved.filter
+    steps = others["steps"] or max(1, min(filter.features.window, int(given.lengths.max()) - 1))
+    methods: dict[str, Forecaster] = {
+        "training mean": TrainingMean(filter.scaling.mean),
+        "last observation": LastObservation(filter.scaling.mean),
+    }
+    source = "fitted to " + (others["train"] or "the recordings it is not scored on")
+    try:
+        if others["train"]:
+            methods["autoregression"] = autoregression(read_for(saved, others["train"], others).data, steps)
+        else:
+            methods["autoregression"] = cross_fitted(given, steps, seed=0)
+    except DataError as error:
+        options.say(f"note: no autoregression to compare with: {error}")
+    methods["PSIM"] = filter
+    errors = {
+        name: errors_by_horizon(method, given, steps, skip=1, scale=filter.scaling.scale)
+        for name, method in methods.items()
+    }
+    click.echo(f"{given}\nautoregression: {source}")
+    error_table(errors, "squared error by steps ahead, in standard deviations, channels summed")
+    if filter.calibration is not None:
+        coverage_table(filter, given, (1, steps), LEVELS)
+    click.echo(f"mean log-likelihood of a row: {filter.log_likelihood(given).mean():.4g} nats")
+    if output is not None:
+        names = [f"step{h}" for h in range(1, steps + 1)]
+        write_table(output, {"method": list(errors)}, names, np.array(list(errors.values())))
+    if report is not None:
+        from psimlearn.cli.files import write_text
+        from psimlearn.report import model_page
+
+        write_text(report, model_page(filter, dict(saved.report), given, {n: e.tolist() for n, e in errors.items()}))
+        click.echo(f"report in {report}")
+
+
+def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[str]:
+    """Known methods with commas between them."""
+    chosen = [name.strip() for name in value.split(",") if name.strip()]
+    if not chosen or set(chosen) - set(TITLES):
+        raise click.BadParameter(f"required some of {', '.join(TITLES)}, received {value!r}.")
+    return list(dict.fromkeys(chosen))
+
+
+@click.command()
+@options.data
+@click.option("--steps", default=5, show_default=True, type=click.IntRange(1), help="Steps ahead to score.")
+@click.option("--folds", default=5, show_default=True, type=click.IntRange(2), help="How often to hold recordings out.")
+@click.option(
+    "--methods",
+    default=",".join(USUAL),
+    show_default=True,
+    callback=methods_of,
+    metavar="A,B,..",
+    help="What to compare: some of these, or rnn (takes minutes; needs psimlearn[grad]).",
+)
+@click.option("--window", default=5, show_default=True, type=click.IntRange(1), help="Of the beliefs of PSIM.")
+@click.option("--seed", default=0, show_default=True, help="Decides which recordings are held out together.")
+@options.output("Write the errors of every fold to a .csv or .parquet file too.")
+@options.columns()
+@options.force
+def compare(data: str, output: Path | None, force: bool, **others: Any) -> None:
+    """Compare methods on recordings, each fitted and scored on the same folds.
+
+    Every recording is held out once; a single one is cut in time. Each method chooses its own settings within the
+    training recordings. Shown are mean and standard deviation over folds of the squared error, in standard deviations,
+    summed over channels, and on how many folds PSIM has the lower one-step error. Only PSIM sees inputs.
+
+    \b
+    Examples:
+      psimlearn compare walks.csv --id trial
+      psimlearn compare walks.csv --methods ar,n4sid,psim --folds 10 -o folds.csv
+    """
+    import numpy as np
+
+    from psimlearn.cli.columns import Columns
+    from psimlearn.cli.comparison import compared
+    from psimlearn.cli.files import check_free, write_table
+    from psimlearn.cli.recordings import recordings
+    from psimlearn.cli.tables import comparison_table
+
+    check_free(output, force)
+    columns = Columns(others["id"], others["time"], others["channels"], others["inputs"] or ())
+    given = recordings(data, columns, guess=not others["no_guess"]).data
+    titles = {name: TITLES[name] for name in others["methods"]}
+    comparison, reasons = compared(given, titles, others)
+    click.echo(f"{given}, {comparison.errors.shape[1]} folds")
+    comparison_table(comparison)
+    for name, reason in reasons.items():
+        click.echo(f"note: {name} failed: {reason}")
+    if output is not None:
+        n_methods, n_folds, steps = comparison.errors.shape
+        keys = {"method": np.repeat(comparison.methods, n_folds).tolist(), "fold": [*range(n_folds)] * n_methods}
+        write_table(output, keys, [f"step{h}" for h in range(1, steps + 1)], comparison.errors.reshape(-1, steps))

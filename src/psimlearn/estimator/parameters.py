@@ -1,0 +1,333 @@
+"""What the parameters of an estimator mean: words to be chosen from, objects to be taken, and neither by accident."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+from sklearn.base import is_regressor
+from sklearn.utils import check_random_state
+
+from psimlearn.choose.settings import Settings, Trainer
+from psimlearn.errors import DataError, ModelFileError, SettingsError
+from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
+from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
+from psimlearn.learners.blackbox import SklearnLearner
+from psimlearn.learners.gaussian import GaussianLearner
+from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
+from psimlearn.learners.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge
+from psimlearn.recordings.forms import received, received_symbols
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.losses import GaussianNLL, LogLoss, Squared
+from psimlearn.train.recipe import Init, Prior, Recipe
+from psimlearn.train.score import Criterion
+
+__all__ = [
+    "at_least_one",
+    "finite",
+    "interpreted",
+    "is_symbolic",
+    "lively",
+    "plain",
+    "seed_of",
+    "with_infinities",
+]
+
+FEATURES: dict[str, type[Stack | StackSquares | SecondMoment | OneHot]] = {
+    "stack": Stack,
+    "squares": StackSquares,
+    "moments": SecondMoment,
+    "onehot": OneHotProduct,
+    "onehot-marginals": OneHotMarginals,
+}
+LEARNERS = ("ridge", "rff", "auto", "gaussian")
+SYMBOL_LEARNERS = ("ridge", "logistic")
+OBJECTS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (*FEATURES.values(), Ridge, RandomFourierRidge, GaussianLearner, SymbolLogistic, SymbolRidge, Recipe)
+}
+"""Settings that are objects and that a file can describe."""
+WINDOW = 5
+"""Where none is given."""
+HANDY = 64
+"""Probabilities in a belief about symbols, where its window is not given."""
+LOGISTIC_ALPHA = 1e-5
+"""The penalty of logistic regression where it is not chosen."""
+
+
+def is_symbolic(features: Any) -> bool:
+    """Whether this means features of symbols."""
+    return isinstance(features, OneHot) or (isinstance(features, str) and features.startswith("onehot"))
+
+
+def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
+    """Check parameters and give them their meaning."""
+    given = dict(parameters)
+    recipe = given["recipe"]
+    if not (recipe is None or isinstance(recipe, Recipe)):
+        raise SettingsError(f"recipe: required a Recipe or None, received {recipe!r}.")
+    box, feedthrough = _switch(given["box"], "box"), _switch(given["feedthrough"], "feedthrough")
+    features = _features(given["features"], _window(given["window"], given["features"], data.n_channels))
+    settings = Settings(
+        features=features,
+        learner=_symbol_learner(given["learner"], features)
+        if isinstance(features, OneHot)
+        else _learner(given["learner"]),
+        trainer=_one_of(given["trainer"], get_args(Trainer), "trainer"),
+        n_rounds=at_least_one(given["n_rounds"], "n_rounds"),
+        init=_one_of(given["init"], get_args(Init), "init"),
+        lags=None if _auto(given["lags"]) else at_least_one(given["lags"], "lags", "'auto' or "),
+        prior=None if _auto(given["prior"]) else _one_of(given["prior"], ("auto", *get_args(Prior)), "prior"),
+        belief_weight=None if _auto(given["belief_weight"]) else _number(given["belief_weight"], "belief_weight"),
+        level_weight=_level_weight(given["level_weight"]),
+        rank=_rank(given["rank"]),
+        standard=recipe or Recipe(box=1.0 if box else None, feedthrough=feedthrough),
+        literal=recipe is not None,
+        criterion=_one_of(given["criterion"], get_args(Criterion), "criterion"),
+        validation=_validation(given["validation"], data),
+        refit=_switch(given["refit"], "refit"),
+        loss=Squared(),
+    )
+    if isinstance(settings.features, OneHot) or data.alphabet is not None:
+        return _for_symbols(settings, given, data)
+    if isinstance(settings.learner, GaussianLearner):
+        settings = _for_likelihood(settings)
+    _check_together(settings)
+    return settings
+
+
+def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectories) -> Settings:
+    """Probabilities leave nothing to be scaled, shrunk or boxed; what would have to be ignored is refused."""
+    features = settings.features
+    if not isinstance(features, OneHot) or data.alphabet is None:
+        raise SettingsError(
+            f"features: required 'onehot' or 'onehot-marginals' for symbols, and others for numbers, received "
+            f"{given['features']!r} for {'numbers' if data.alphabet is None else 'symbols'}."
+        )
+    features.check(data.n_channels)
+    if settings.trainer.endswith("backprop"):
+        raise SettingsError(f"trainer: required 'dagger' or 'forward' for symbols, received {settings.trainer!r}.")
+    free = {"prior": "auto", "belief_weight": "auto", "level_weight": "auto", "rank": None}
+    for name, value in free.items():
+        if given["recipe"] is None and given[name] != value:
+            raise SettingsError(f"{name}: required {value!r} for symbols, received {given[name]!r}.")
+    recipe = settings.standard if settings.literal else Recipe.for_symbols(settings.lags or 1)
+    return replace(
+        settings,
+        standard=replace(recipe, feedthrough=settings.standard.feedthrough),
+        lags=recipe.lags if settings.literal else settings.lags,
+        literal=True,
+        loss=LogLoss(),
+    )
+
+
+def _symbol_learner(value: Any, features: OneHot) -> Any:
+    """A learner of updates for these features; "ridge" where its penalty is to be chosen."""
+    if isinstance(value, SymbolRidge | SymbolLogistic | SymbolClassifier):
+        if value.features != features:
+            raise SettingsError(f"learner: required one for {features}, received one for {value.features}.")
+        return value
+    if isinstance(value, Ridge):
+        return SymbolRidge(features, value.alpha)
+    if isinstance(value, str) and value in SYMBOL_LEARNERS:
+        return SymbolLogistic(features, LOGISTIC_ALPHA) if value == "logistic" else value
+    if hasattr(value, "predict_proba") and not isinstance(value, type):
+        return SymbolClassifier(features, value)
+    raise SettingsError(
+        f"learner: required one of {SYMBOL_LEARNERS}, a SymbolRidge, a SymbolLogistic or a classifier with "
+        f"predict_proba for symbols, received {value!r}."
+    )
+
+
+def _for_likelihood(settings: Settings) -> Settings:
+    """A mean and a log-variance are shrunk towards zero, and judged by likelihood."""
+    if not isinstance(settings.features, StackSquares) or settings.prior not in (None, "zero"):
+        raise SettingsError(
+            "learner: 'gaussian' required features='squares' and prior='auto' or 'zero', received "
+            f"{settings.features!r} and {settings.prior!r}."
+        )
+    standard = replace(settings.standard, prior="zero") if not settings.literal else settings.standard
+    level = None if settings.level_weight == "auto" else settings.level_weight
+    return replace(settings, prior="zero", standard=standard, level_weight=level, loss=GaussianNLL())
+
+
+def _check_together(settings: Settings) -> None:
+    """Refuse what would have to be ignored; what else does not go together, `train.recipe.check` refuses."""
+    if settings.trainer.endswith("backprop") and (
+        isinstance(settings.learner, SklearnLearner) or type(settings.features) not in FEATURES.values()
+    ):
+        raise SettingsError(
+            f"trainer={settings.trainer!r}: required linear or random Fourier regression and features of "
+            f"{tuple(FEATURES)}, of which gradients are known, received learner={settings.learner!r} and "
+            f"features={settings.features!r}; use trainer='dagger'."
+        )
+    if settings.literal:
+        return
+    level = settings.level_weight
+    if isinstance(level, float) and (
+        settings.prior not in (None, "last") or isinstance(settings.learner, SklearnLearner)
+    ):
+        raise SettingsError(
+            "level_weight: a number required prior='last' or 'auto' and linear or random Fourier regression, received "
+            f"level_weight={level} with prior={settings.prior!r} and learner={settings.learner!r}; use "
+            "level_weight='auto' or None."
+        )
+    if settings.rank == "auto" and not isinstance(settings.features, Stack | StackSquares):
+        raise SettingsError(
+            f"rank: 'auto' required Stack or StackSquares features, received {settings.features!r}; use rank=None."
+        )
+
+
+def at_least_one(value: Any, name: str, otherwise: str = "") -> int:
+    """A count."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise SettingsError(f"{name}: required {otherwise}a whole number of at least 1, received {value!r}.")
+    return int(value)
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+        raise SettingsError(f"{name}: required 'auto' or a number of at least 0, received {value!r}.")
+    return float(value)
+
+
+def _level_weight(value: Any) -> Any:
+    return value if value is None or _auto(value) else _number(value, "level_weight")
+
+
+def _rank(value: Any) -> Any:
+    return value if value is None or _auto(value) else at_least_one(value, "rank", "None, 'auto' or ")
+
+
+def _switch(value: Any, name: str) -> bool:
+    if not isinstance(value, bool | np.bool):
+        raise SettingsError(f"{name}: required True or False, received {value!r}.")
+    return bool(value)
+
+
+def _auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _one_of(value: Any, words: tuple[str, ...], name: str) -> Any:
+    if not (isinstance(value, str) and value in words):
+        raise SettingsError(f"{name}: required one of {words}, received {value!r}.")
+    return value
+
+
+def _window(value: Any, features: Any, n: int) -> int:
+    """A number, or the largest up to `WINDOW` with which a belief about symbols is of a handy size."""
+    if not _auto(value):
+        return at_least_one(value, "window", "'auto' or ")
+    if not (isinstance(features, str) and is_symbolic(features) and features in FEATURES):
+        return WINDOW
+    handy = [k for k in range(1, WINDOW + 1) if FEATURES[features](k)(np.zeros((1, k, n))).shape[1] <= HANDY]
+    return max(handy, default=1)
+
+
+def _features(value: Any, window: int) -> Features:
+    if isinstance(value, str):
+        return FEATURES[_one_of(value, tuple(FEATURES), "features")](window)
+    if isinstance(value, Features) and not isinstance(value, type):
+        return value
+    raise SettingsError(f"features: required one of {tuple(FEATURES)} or Features, received {value!r}.")
+
+
+def _learner(value: Any) -> Any:
+    if isinstance(value, str):
+        return GaussianLearner() if value == "gaussian" else _one_of(value, LEARNERS, "learner")
+    if not isinstance(value, type):
+        if isinstance(value, Learner):
+            return value
+        if hasattr(value, "__sklearn_tags__") and is_regressor(value):
+            return SklearnLearner(value)
+    raise SettingsError(
+        f"learner: required one of {LEARNERS}, a Ridge, a RandomFourierRidge or a scikit-learn regressor, received "
+        f"{value!r}."
+    )
+
+
+def _validation(value: Any, data: Trajectories) -> float | Trajectories:
+    share = isinstance(value, float | int | np.number)
+    if (share and not 0 < value < 1) or value is None or isinstance(value, str):
+        raise SettingsError(f"validation: required a share between 0 and 1, or recordings, received {value!r}.")
+    if share:
+        return float(value)
+    try:
+        held = (received(value) if data.alphabet is None else received_symbols(value, data.alphabet)).trajectories
+    except DataError as error:
+        raise DataError(f"validation: {error}") from error
+    if (held.n_channels, held.n_inputs) != (data.n_channels, data.n_inputs):
+        raise DataError(
+            f"validation: required {data.n_channels} channels and {data.n_inputs} inputs as in X, received "
+            f"{held.n_channels} and {held.n_inputs}."
+        )
+    return held
+
+
+def seed_of(random_state: Any) -> int:
+    """One number that decides everything random."""
+    try:
+        return int(check_random_state(random_state).randint(2**31))
+    except ValueError as error:
+        raise SettingsError(
+            f"random_state: required None, a whole number or a RandomState, received {random_state!r}."
+        ) from error
+
+
+# -- in files --------------------------------------------------------------------------------------------------------
+
+
+def plain(name: str, value: Any) -> Any:
+    """A parameter as JSON can hold it; held-out recordings are data, and no file of ours holds data."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if is_dataclass(value) and not isinstance(value, type) and type(value) in OBJECTS.values():
+        own = {f.name: plain(f.name, getattr(value, f.name)) for f in fields(value) if f.compare}
+        return {"type": type(value).__name__} | own
+    if name == "validation":
+        return 0.2
+    if name in ("random_state", "verbose"):
+        return None
+    raise ModelFileError(
+        f"{name}: required a word, a number or one of {sorted(OBJECTS)}, received {type(value).__name__}, which a file "
+        "without code cannot hold. Keep the recordings and the script that learns the model, and learn it again."
+    )
+
+
+def lively(value: Any) -> Any:
+    """A parameter from what `plain` made of it."""
+    if not isinstance(value, dict):
+        return value
+    own = {name: lively(part) for name, part in value.items()}
+    return OBJECTS[own.pop("type")](**own)
+
+
+def finite(value: Any) -> Any:
+    """Trials and reports as JSON can hold them: an error that is infinite, of a filter that diverged, as None."""
+    if isinstance(value, Mapping):
+        return {name: finite(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(own) for own in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def with_infinities(value: Any) -> Any:
+    """Trials and reports from what `finite` made of them: all that is called an error and None is infinite."""
+    if isinstance(value, dict):
+        return {
+            name: _infinite(own) if name in ("error", "errors") else with_infinities(own) for name, own in value.items()
+        }
+    return [with_infinities(own) for own in value] if isinstance(value, list) else value
+
+
+def _infinite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _infinite(own) for name, own in value.items()}
+    if isinstance(value, list):
+        return [_infinite(own) for own in value]
+    return np.inf if value is None else value

@@ -1,0 +1,480 @@
+"""PSIM: the scikit-learn face of psimlearn. It chooses, trains, calibrates and reports; the mathematics lives below."""
+
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from psimlearn.choose.fit import fitted
+from psimlearn.choose.summary import summarised
+from psimlearn.choose.watch import Printed, Watch
+from psimlearn.errors import DataError, ModelFileError, SettingsError
+from psimlearn.estimator.channels import checked, remember
+from psimlearn.estimator.parameters import (
+    at_least_one,
+    finite,
+    interpreted,
+    is_symbolic,
+    lively,
+    plain,
+    seed_of,
+    with_infinities,
+)
+from psimlearn.files.model import read, save
+from psimlearn.filter.conditioning import Conditional, Projected
+from psimlearn.filter.contexts import Contexts
+from psimlearn.filter.features import Features
+from psimlearn.filter.live import Live
+from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
+from psimlearn.filter.symbols import SymbolLive
+from psimlearn.learners.gaussian import GaussianLearner
+from psimlearn.learners.ridge import Coordinates, GramSums, Learner, RandomFourierRidge, Ridge
+from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
+from psimlearn.recordings.forms import Received, ReceivedSymbols, received_symbols
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import foretelling, unseen_at_end
+from psimlearn.train.hints import hint_sums, merged_hints, with_hints
+from psimlearn.train.partial import absorbed
+from psimlearn.train.recipe import Recipe
+
+__all__ = ["PSIM"]
+
+
+def _goes_on(model: "PSIM") -> bool:
+    if model.trainer != "dagger":
+        raise AttributeError(f"partial_fit needs trainer='dagger': {model.trainer!r} keeps no sums. Use fit.")
+    return True
+
+
+def _speaks_symbols(model: "PSIM") -> bool:
+    if not is_symbolic(model.features):
+        raise AttributeError("predict_proba needs symbols: features='onehot'. For numbers use predict_interval.")
+    return True
+
+
+class PSIM(TransformerMixin, BaseEstimator):
+    """Learn a filter from recordings.
+
+    Whatever is a word ("ridge", "auto", ..) is chosen by closed-loop error on held-out recordings; whatever is a
+    number or an object is taken as it is. Recordings are a list of (T_i, n) arrays, one (T, n) array (one recording),
+    one (m, T, n) array, a data frame (one recording) or `Trajectories`; NaN means "not observed". With the features
+    "onehot", recordings are sequences of symbols, whole numbers or strings, in any form that `Trajectories.of_symbols`
+    takes; None means "not observed".
+
+    Args:
+        window: how many observations ahead a belief describes, k; "auto" is 5, or fewer where a belief about symbols
+            would have more than 64 probabilities.
+        features: what a belief holds of them: "stack" (means), "squares" (means and variances), "moments" (a full
+            Gaussian), "onehot" (for symbols: the joint distribution of all of them), "onehot-marginals" (for many
+            symbols: the distribution of each), or your own.
+        learner: "ridge" (linear), "rff" (random Fourier features), "auto" (the better of the two), a `Ridge`, a
+            `RandomFourierRidge`, or any scikit-learn regressor; "gaussian" (with "squares": mean and log-variance, by
+            likelihood); for symbols "ridge", "logistic", a `SymbolRidge`, or any classifier with `predict_proba`.
+        trainer: "dagger" (one filter for all times), "forward" (one for each time step; needs many recordings),
+            "dagger+backprop" (DAgger, then refined by gradient) or "backprop" (settings chosen as for DAgger, weights
+            learnt by gradient from random ones); the last two need the extra `grad`.
+        n_rounds: the most rounds of DAgger.
+        init: beliefs of the first round: "history", "teacher" or "zero".
+        lags: how many of the last observations a step sees; "auto" tries 1, the window and twice the window, and for
+            symbols 1 to 8.
+        prior: what predictions are shrunk towards: the "mean", the "last" observation, or "zero"; "auto" chooses.
+        belief_weight: how freely the belief is used; 1 is the paper, 0 is autoregression; "auto" chooses.
+        level_weight: with the prior "last", how much predictions depend on the level rather than on changes: small
+            where recordings have offsets of their own; None regresses on lags as they are; "auto" chooses.
+        rank: feed back only so many directions of the belief; None for all, "auto" for as few as do no harm.
+        box: keep what is fed back near the range seen in training.
+        feedthrough: inputs act on the observation of their own row.
+        recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box and feedthrough.
+        criterion: what is minimised: the error over the whole "window" (each step ahead relative to the last
+            observation's) or "one-step".
+        validation: the share of recordings to hold out, or recordings of their own. A single recording is cut in time.
+        refit: train on all recordings once everything is chosen.
+        random_state: seeds the splits and the random features.
+        verbose: say what is being done, or a `Watch` to be told, which may also end it with the best so far.
+
+    Attributes:
+        filter_: the learnt `Filter`.
+        rounds_: the rounds of DAgger on the first split, of the settings chosen; then the epochs of back-propagation.
+        trials_: a list of dicts, one for everything that was tried; `pandas.DataFrame(model.trials_)` is a table.
+        report_: what `summary()` says, as plain values.
+        held_out_: filters learnt like `filter_` from a part of the recordings, each with those that it did not see;
+            empty if there were too few, and in a copy from a file or a pickle, which hold no recordings.
+    """
+
+    # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint
+    def __init__(
+        self,
+        window: int | str | Any = "auto",
+        *,
+        features: str | Features | Any = "stack",
+        learner: str | Learner[Any] | Any = "ridge",
+        trainer: str | Any = "dagger",
+        n_rounds: int | Any = 20,
+        init: str | Any = "history",
+        lags: int | str | Any = "auto",
+        prior: str | Any = "auto",
+        belief_weight: float | str | Any = "auto",
+        level_weight: float | str | Any | None = "auto",
+        rank: int | str | Any | None = None,
+        box: bool | Any = True,
+        feedthrough: bool | Any = False,
+        recipe: Recipe | Any | None = None,
+        criterion: str | Any = "window",
+        validation: float | Trajectories | Any = 0.2,
+        refit: bool | Any = True,
+        random_state: int | Any | None = None,
+        verbose: bool | Any = False,
+    ) -> None:
+        self.window = window
+        self.features = features
+        self.learner = learner
+        self.trainer = trainer
+        self.n_rounds = n_rounds
+        self.init = init
+        self.lags = lags
+        self.prior = prior
+        self.belief_weight = belief_weight
+        self.level_weight = level_weight
+        self.rank = rank
+        self.box = box
+        self.feedthrough = feedthrough
+        self.recipe = recipe
+        self.criterion = criterion
+        self.validation = validation
+        self.refit = refit
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def as_published(cls, window: int = 5, *, learner: Any = None, init: str = "zero", **others: Any) -> "PSIM":
+        """The paper's algorithm, literally: nothing of ours, and nothing chosen but the round.
+
+        No lags, no prior, no box, no intercept, nothing standardised; the best round by one-step error on held-out
+        recordings. `learner` defaults to ridge regression without intercept.
+        """
+        settings: dict[str, Any] = {"recipe": Recipe.as_published(), "criterion": "one-step", "refit": False} | others
+        return cls(window, learner=learner or Ridge(intercept=False), init=init, **settings)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> "PSIM":
+        """Choose, train, calibrate. `y` is ignored."""
+        data = self._learnt_from(X)
+        settings = interpreted(self.get_params(deep=False), data)
+        result = fitted(data, settings, seed_of(self.random_state), self._watch())
+        self.filter_ = result.filter
+        self.rounds_ = result.rounds
+        self.trials_ = [trial.row() for trial in result.trials]
+        self.report_ = result.report
+        self.held_out_ = result.judged
+        self.n_rounds_ = result.n_rounds
+        self.recipe_ = result.candidate.recipe
+        self.learner_ = result.learner
+        self.sums_ = result.sums
+        self.hint_sums_ = result.hint_sums
+        return self
+
+    @available_if(_goes_on)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None) -> "PSIM":
+        """Learn from more recordings; the first call is `fit`.
+
+        The sums go on. Settings, scaling, box and calibration stay as they were; `report_["outside"]` is the share
+        of the new examples that lie outside the box of what was seen before.
+        """
+        if not hasattr(self, "filter_"):
+            return self.fit(X)
+        if self.sums_ is None:
+            raise SettingsError(
+                "partial_fit needs the sums of training, received a model without: a file keeps them only by "
+                "save(path, with_sums=True). Use fit on all recordings."
+            )
+        data = self._received(X).trajectories
+        more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
+        hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
+        self.filter_ = with_hints(more.filter, hints)
+        self.learner_, self.sums_, self.hint_sums_ = more.learner, more.sums, hints
+        self.report_ = self.report_ | {"outside": more.outside}
+        return self
+
+    def summary(self) -> str:
+        """What the recordings were, what was chosen, and how it does on held-out recordings beside simple methods."""
+        check_is_fitted(self)
+        return summarised(self.report_)
+
+    # -- whole recordings ------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, horizon: int = 1) -> Any:
+        """Row t predicts x_t from the rows up to t - horizon; in the form of X."""
+        given = self._received(X)
+        return given.returned(self._foretold(given.trajectories, horizon), channels=True)
+
+    @available_if(_speaks_symbols)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any, horizon: int = 1) -> Any:
+        """Row t holds the probability of each symbol at t given those up to t - horizon, in the alphabet's order."""
+        given = self._received(X)
+        return given.returned(self._foretold(given.trajectories, horizon))
+
+    def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper bounds around `predict` that cover this share of what is observed."""
+        given = self._received(X)
+        data = given.trajectories
+        mean = self._foretold(data, horizon)
+        reach = self.filter_.reach(data, horizon, coverage)[foretelling(data.offsets, horizon)]
+        return given.returned(mean - reach, channels=True), given.returned(mean + reach, channels=True)
+
+    def forecast(
+        self,
+        X: Any,
+        steps: int,
+        return_std: bool = False,
+        future_inputs: Any = None,
+        *,
+        coverage: float | None = None,
+    ) -> Any:
+        """Predict beyond the end of each recording: (m, steps, n), or (steps, n) for a single array.
+
+        Args:
+            X: recordings.
+            steps: how many rows.
+            return_std: return (mean, std); NaN beyond the horizons that calibration reached.
+            future_inputs: known inputs of those rows, (m, steps, p) or (steps, p).
+            coverage: return (mean, low, high) with intervals that cover this share of observations.
+        """
+        given = self._received(X)
+        data = given.trajectories
+        inputs = self._future_inputs(future_inputs, len(data), at_least_one(steps, "steps"))
+        state = self.filter_.run(data, None if inputs is None else inputs[:, 0])[1]
+        mean = self.filter_.ahead(state, steps, inputs)
+        if not return_std and coverage is None:
+            return given.one_each(mean)
+        unseen = unseen_at_end(data.values, data.offsets)
+        std = self.filter_.deviation(state, steps, inputs, unseen)
+        if coverage is None:
+            return given.one_each(mean), given.one_each(std)
+        reach = std * self.filter_.multiples(steps, coverage, unseen)
+        return tuple(given.one_each(bound) for bound in (mean, mean - reach, mean + reach))
+
+    def transform(self, X: Any) -> Any:
+        """The belief after each row, in standardised units; in the form of X."""
+        given = self._received(X)
+        rollout = self.filter_.roll(self.filter_.table(given.trajectories))
+        return given.returned(rollout.layout.plan.packed(self.filter_.beliefs(rollout)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """R^2 of the one-step predictions, averaged over channels; NaN if no channel varies.
+
+        Of symbols, the mean log-likelihood of those observed, in nats: never above 0, and higher is better, too.
+        """
+        data = self._received(X).trajectories
+        if data.alphabet is not None:
+            observed = ~np.isnan(data.values).any(axis=1)
+            return float(np.mean(self.filter_.log_likelihood(data)[observed])) if observed.any() else np.nan
+        seen = ~np.isnan(data.values)
+        x, predicted = self.filter_.scaling(data.values), self.filter_.scaling(self._foretold(data, 1))
+        mean = np.sum(x, axis=0, where=seen) / np.maximum(seen.sum(axis=0), 1)
+        errors, power = (np.sum((x - guess) ** 2, axis=0, where=seen) for guess in (predicted, mean))
+        varies = np.max(x, axis=0, where=seen, initial=-np.inf) > np.min(x, axis=0, where=seen, initial=np.inf)
+        return float(np.mean(1 - errors[varies] / power[varies])) if varies.any() else np.nan
+
+    def score_samples(self, X: Any) -> Any:
+        """The log-likelihood of each row given those before it, in nats: low where the system does as never before."""
+        given = self._received(X)
+        return given.returned(self.filter_.log_likelihood(given.trajectories))
+
+    def hints(self, X: Any) -> Any:
+        """E[h_t | x_1 .. x_t]: what was measured in training only, estimated at every row; in the form of X."""
+        given = self._received(X)
+        return given.returned(self.filter_.hints(given.trajectories))
+
+    # -- online ----------------------------------------------------------------------------------------------------
+
+    def start(self, n_streams: int = 1) -> Any:
+        """A filter at work, on one stream or a bank of them: a `Live`, or for symbols a `SymbolLive`."""
+        check_is_fitted(self)
+        return Live(self.filter_, n_streams) if self.filter_.alphabet is None else SymbolLive(self.filter_, n_streams)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str], with_sums: bool = False) -> None:
+        """Write one safe file. It holds no recordings; with `with_sums`, what `partial_fit` needs to go on."""
+        check_is_fitted(self)
+        notes = {
+            "settings": {name: plain(name, value) for name, value in self.get_params(deep=False).items()},
+            "trials": finite(self.trials_),
+            "report": finite(self.report_),
+            "n_rounds": self.n_rounds_,
+            "recipe": plain("recipe", self.recipe_),
+            "learner": plain("learner", self.learner_),
+        }
+        save(self.filter_, path, notes=notes, arrays=self._sums() if with_sums else None)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "PSIM":
+        """Read what `save` wrote."""
+        filter, notes, arrays = read(path)
+        try:
+            model = cls(**{name: lively(value) for name, value in notes["settings"].items()})
+            model.filter_, model.rounds_, model.held_out_ = filter, [], []
+            remember(model, len(filter.scaling.mean), filter.names)
+            model.trials_, model.report_ = with_infinities(notes["trials"]), with_infinities(notes["report"])
+            model.recipe_, model.learner_ = lively(notes["recipe"]), lively(notes["learner"])
+            model.n_rounds_, model.sums_, model.hint_sums_ = notes["n_rounds"], None, []
+            model._restore(arrays)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"{path}: required a file written by PSIM.save, received one without the estimator's settings or sums "
+                f"({error}). psimlearn.load(path) may read its filter."
+            ) from error
+        return model
+
+    def _sums(self) -> dict[str, np.ndarray]:
+        """What partial_fit needs, as arrays."""
+        if not isinstance(self.sums_, GramSums):
+            raise ModelFileError(
+                "with_sums=True needs the sums of a Ridge or RandomFourierRidge trained by DAgger, received none; save "
+                "without sums."
+            )
+        arrays = {f"sums.{name}": np.atleast_1d(value) for name, value in self.sums_._asdict().items()}
+        for i, (which, own) in enumerate(self.hint_sums_):
+            arrays |= {f"hints.{i}.{name}": np.atleast_1d(value) for name, value in own._asdict().items()}
+            arrays[f"hints.{i}.which"] = np.array(which, dtype=np.float64)
+        learner = self.learner_
+        if isinstance(learner, RandomFourierRidge) and learner.directions is not None:
+            arrays["directions"] = learner.directions
+        if isinstance(learner, Ridge | RandomFourierRidge) and learner.coordinates is not None:
+            arrays |= {f"coordinates.{name}": own.toarray() for name, own in learner.coordinates._asdict().items()}
+        if isinstance(learner, SymbolRidge) and learner.contexts is not None:
+            arrays["contexts"] = learner.contexts.counts
+        return arrays
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take over the arrays of a file, once all that was read is known to be of one piece."""
+        learner: Any = self.learner_  # narrowed to one class, it would be less to mypy than to replace()
+        kind: Any = _learner_of(self.filter_.regressors[-1])
+        whole = type(self.n_rounds_) is int and self.n_rounds_ >= 0 and isinstance(self.trials_, list)
+        if not (whole and isinstance(self.recipe_, Recipe) and isinstance(learner, kind)):
+            raise ValueError("n_rounds, trials, recipe or learner is not what it should be")
+        summarised(self.report_)
+        if not arrays:
+            return
+        hints: list[tuple[int, ...]] = []
+        while f"hints.{len(hints)}.which" in arrays:
+            hints.append(tuple(arrays[f"hints.{len(hints)}.which"].astype(int).tolist()))
+        _check_shapes(arrays, self._shapes(hints))
+
+        def sums(prefix: str) -> GramSums:
+            own = {name: arrays[f"{prefix}.{name}"] for name in GramSums._fields}
+            return GramSums(**own | {"n": own["n"].item(), "yy": own["yy"].item()})
+
+        self.sums_ = sums("sums")
+        self.hint_sums_ = [(which, sums(f"hints.{i}")) for i, which in enumerate(hints)]
+        if "directions" in arrays:
+            learner = replace(learner, directions=arrays["directions"])
+        if "coordinates.ridge" in arrays:
+            maps = [csr_array(arrays[f"coordinates.{name}"]) for name in Coordinates._fields]
+            learner = replace(learner, coordinates=Coordinates(*maps))
+        if "contexts" in arrays:
+            own, v = self.filter_.regressors[-1], len(self.filter_.scaling.mean)
+            assert isinstance(own, Conditional)
+            known = Contexts(own.contexts, arrays["contexts"], self.filter_.lags, v, learner.features.n_simplices)
+            learner = replace(learner, contexts=replace(known, strength=learner.strength))
+        self.learner_ = learner
+
+    def _shapes(self, hints: list[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Of the arrays that `_sums` writes for this filter, with hints grouped like this."""
+        regressor, hinting = self.filter_.regressors[-1], self.filter_.hinting
+        linear = getattr(regressor, "linear", regressor)
+        assert isinstance(linear, Linear)
+        p, q = linear.weights.shape
+        width, n_hints = (0, 0) if hinting is None else hinting.weights.shape
+        if sorted(column for which in hints for column in which) != list(range(n_hints)):
+            raise ValueError(f"sums of {n_hints} hints required, {hints} received")
+        shapes = _sums_shapes("sums", p, q)
+        for i, which in enumerate(hints):
+            shapes |= _sums_shapes(f"hints.{i}", width, len(which)) | {f"hints.{i}.which": (len(which),)}
+        if isinstance(regressor, RandomFourier):
+            shapes["directions"] = regressor.directions.shape
+            p = len(regressor.directions)
+        if isinstance(regressor, Conditional):
+            shapes["contexts"] = regressor.shares.shape
+        if self.recipe_.level_weight is not None:
+            shapes |= {f"coordinates.{name}": (p, p) for name in Coordinates._fields}
+        return shapes
+
+    # -- in and out ------------------------------------------------------------------------------------------------
+
+    def _learnt_from(self, X: Any) -> Trajectories:
+        """Recordings for `fit`."""
+        if not is_symbolic(self.features):
+            return checked(self, X, reset=True, least_rows=2).trajectories
+        data = received_symbols(X).trajectories
+        remember(self, data.n_channels, None)
+        return data
+
+    def _received(self, X: Any) -> Received | ReceivedSymbols:
+        """Recordings in any form, checked for the channels or symbols of `fit`."""
+        check_is_fitted(self)
+        return checked(self, X) if self.filter_.alphabet is None else received_symbols(X, self.filter_.alphabet)
+
+    def _future_inputs(self, inputs: Any, m: int, steps: int) -> Float[np.ndarray, "m steps p"] | None:
+        if inputs is None:
+            return None
+        try:
+            array = np.asarray(inputs, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"future_inputs: required an array of numbers, received something else: {error}") from error
+        array = array[None] if array.ndim == 2 else array
+        p = 0 if self.filter_.input_scaling is None else len(self.filter_.input_scaling.mean)
+        if array.ndim != 3 or array.shape[::2] != (m, p) or array.shape[1] < steps or not np.isfinite(array).all():
+            raise DataError(
+                f"future_inputs: required finite numbers of shape ({m}, {steps}, {p}), received shape {array.shape}."
+            )
+        return array[:, :steps]
+
+    def _foretold(self, data: Trajectories, horizon: int) -> Float[np.ndarray, "rows n"]:
+        ahead = self.filter_.forecast(data, at_least_one(horizon, "horizon"))
+        return ahead[foretelling(data.offsets, horizon)]
+
+    def _watch(self) -> Watch:
+        if isinstance(self.verbose, Watch):
+            return self.verbose
+        return Printed() if self.verbose else Watch()
+
+    def __getstate__(self) -> Any:
+        """Without recordings."""
+        state = super().__getstate__()
+        return state | {"held_out_": []} if "held_out_" in state else state
+
+    def __sklearn_tags__(self) -> Any:
+        """NaN is welcome, and there is no target."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = False
+        return tags
+
+
+def _learner_of(regressor: Any) -> Any:
+    """The classes of learners that make regressors like this one, of those that a file can hold."""
+    if isinstance(regressor, Conditional | Projected):
+        return SymbolLogistic if getattr(regressor, "link", None) == "softmax" else SymbolRidge
+    learners = {RandomFourier: RandomFourierRidge, MeanAndVariance: GaussianLearner}
+    return learners.get(type(regressor), Ridge)
+
+
+def _sums_shapes(prefix: str, p: int, q: int) -> dict[str, tuple[int, ...]]:
+    """Of Gram sums for p inputs and q outputs."""
+    shapes = {"n": (1,), "z": (p,), "y": (q,), "zz": (p, p), "zy": (p, q), "yy": (1,)}
+    return {f"{prefix}.{name}": shape for name, shape in shapes.items()}
+
+
+def _check_shapes(arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]) -> None:
+    received = {name: array.shape for name, array in arrays.items()}
+    if received != shapes:
+        wrong = sorted(name for name in received | shapes if received.get(name) != shapes.get(name))
+        raise ValueError(f"arrays {wrong!s:.200} are missing, surplus or of another shape")

@@ -1,0 +1,1 @@
+"""How good a forecaster is: horizons, folds, comparison, calibration, residuals."""

@@ -1,0 +1,149 @@
+"""The numbers behind a report."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from psimlearn.evaluate.calibrate import with_calibration
+from psimlearn.filter.filter import Filter
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import foretelling
+
+__all__ = [
+    "Surprise",
+    "autocorrelation",
+    "correlation",
+    "coverage",
+    "cross_calibrated",
+    "longest_gap",
+    "one_step_errors",
+    "surprises",
+]
+
+Judged = tuple[Filter, Trajectories]
+"""A filter, and recordings that it was not fitted to."""
+
+
+def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[float]) -> Float[np.ndarray, " levels"]:
+    """The share of observed entries within intervals of each level; NaN where nothing can be said.
+
+    The first rows of a recording, which are predicted from nothing, are left out.
+    """
+    told = foretelling(data.offsets, horizon)
+    errors = np.abs(data.values - filter.forecast(data, horizon)[told])
+    later = _rows_from(data, horizon)
+    plan, state, inputs, unseen = filter.standing(data, horizon)
+    deviation = filter.deviation(state, horizon, inputs, unseen)
+    shares = []
+    for level in levels:  # as `Filter.reach`, which would run the filter for every level
+        reach = plan.packed(deviation * filter.multiples(horizon, level, unseen))[told]
+        known = later[:, None] & ~np.isnan(errors) & ~np.isnan(reach)
+        shares.append(np.mean((errors <= reach)[known]) if known.any() else np.nan)
+    return np.array(shares)
+
+
+def _rows_from(data: Trajectories, first: int) -> Bool[np.ndarray, " rows"]:
+    """Rows at least so far into their recording."""
+    time: np.ndarray = np.arange(len(data.values)) - np.repeat(data.offsets[:-1], data.lengths)
+    return np.asarray(time >= first)
+
+
+def cross_calibrated(judged: Sequence[Judged]) -> list[Judged]:
+    """Filters calibrated on one half of the recordings held out from them, each with the other half.
+
+    Judged where it was calibrated, any filter would look right.
+    """
+    crossed = []
+    for filter, held in judged:
+        for here, there in _halves(held):
+            crossed.append((with_calibration(filter, [(filter, here)]), there))
+    return crossed
+
+
+def _halves(held: Trajectories) -> list[tuple[Trajectories, Trajectories]]:
+    """Both ways; none of a recording that is too short to be cut."""
+    if len(held) > 1:
+        first, second = held[::2], held[1::2]
+    elif len(held.values) >= 4:
+        rows = np.arange(len(held.values))
+        first, second = (held.stretches([part]) for part in np.array_split(rows, 2))
+    else:
+        return []
+    return [(first, second), (second, first)]
+
+
+def one_step_errors(judged: Sequence[Judged]) -> list[Float[np.ndarray, "_ n"]]:
+    """In standard deviations of the channels, recording by recording, without the first row."""
+    parts: list[np.ndarray] = []
+    for filter, held in judged:
+        errors = (held.values - filter.forecast(held, 1)[:, 0]) / filter.scaling.scale
+        parts += [own[1:] for own in held.unpacked(errors)]
+    return parts
+
+
+def autocorrelation(errors: Sequence[Float[np.ndarray, "_ n"]], n_lags: int) -> Float[np.ndarray, "lags n"]:
+    """Of errors so many rows apart within a recording, pooled; NaN where no two were observed."""
+    mean = np.nanmean(np.concatenate(errors), axis=0)
+    power = np.nanmean((np.concatenate(errors) - mean) ** 2, axis=0)
+    rows = []
+    for lag in range(1, n_lags + 1):
+        products = np.concatenate([(own[lag:] - mean) * (own[:-lag] - mean) for own in errors if len(own) > lag])
+        seen = ~np.isnan(products)
+        count = seen.sum(axis=0)
+        total = np.where(seen, products, 0.0).sum(axis=0)
+        rows.append(
+            np.where((count > 0) & (power > 0), total / np.maximum(count, 1) / np.where(power > 0, power, 1), np.nan)
+        )
+    return np.array(rows)
+
+
+def correlation(errors: Sequence[Float[np.ndarray, "_ n"]]) -> Float[np.ndarray, "n n"]:
+    """Between channels, from rows where all were observed; zero where a channel does not vary."""
+    rows = np.concatenate(errors)
+    whole = rows[~np.isnan(rows).any(axis=1)]
+    if len(whole) < 2:
+        return np.eye(rows.shape[1])
+    centred = whole - whole.mean(axis=0)
+    std = centred.std(axis=0)
+    unit = centred / np.where(std > 0, std, 1.0)
+    return np.asarray(unit.T @ unit / len(whole))
+
+
+class Surprise(NamedTuple):
+    """A row that was unlike anything before it."""
+
+    recording: int
+    row: int
+    nats: float
+    """Its log-likelihood."""
+    channel: int
+    """The channel that was furthest off,"""
+    deviations: float
+    """by so many standard deviations."""
+
+
+def surprises(filter: Filter, data: Trajectories, n: int, apart: int) -> list[Surprise]:
+    """The rows with the least log-likelihood, no two of them closer than `apart` in one recording."""
+    nats = filter.log_likelihood(data)
+    errors = (data.values - filter.forecast(data, 1)[:, 0]) / filter.scaling.scale
+    off = np.nan_to_num(errors / np.sqrt(np.diag(filter.covariance)))
+    found: list[Surprise] = []
+    for place in np.argsort(nats, kind="stable"):
+        recording = int(np.searchsorted(data.offsets, place, side="right")) - 1
+        row = int(place - data.offsets[recording])
+        if row == 0 or any(s.recording == recording and abs(s.row - row) < apart for s in found):
+            continue
+        channel = int(np.argmax(np.abs(off[place])))
+        found.append(Surprise(recording, row, float(nats[place]), channel, float(off[place, channel])))
+        if len(found) == n:
+            break
+    return found
+
+
+def longest_gap(values: Float[np.ndarray, "T"]) -> int:
+    """The most rows in a row that were not observed."""
+    edges = np.diff(np.concatenate([[0], np.isnan(values).astype(int), [0]]))
+    starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    return int((ends - starts).max(initial=0))

@@ -1,0 +1,1 @@
+"""One safe model file, written whole or not at all."""

@@ -1,0 +1,144 @@
+"""Updates of beliefs about symbols: regressors whose outputs are distributions.
+
+The exact update of a belief m by a symbol x is a ratio, P(x, f given the past) / P(x given the past); and both are
+linear in m for a hidden Markov model. So the joint probabilities are regressed on m, the block of the symbol seen is
+picked, brought onto the simplex, and that is the next belief. A row of probabilities in place of a symbol gives the
+mixture of what each symbol would give: what was not observed is averaged over, and exactly so.
+
+A share of every belief is what followed the last few symbols in training. A small share keeps anything from being
+impossible; a large one makes k-grams of the filter, which for text is as it should be.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from psimlearn.filter.contexts import found
+from psimlearn.filter.onehot import OneHot, onto_simplices, softmax
+from psimlearn.filter.regressors import Linear, Opaque
+
+__all__ = ["Conditional", "Link", "Projected", "recent_symbols"]
+
+Link = Literal["simplex", "softmax"]
+"""From the outputs of a linear map to a distribution: clip and scale, or exponentiate and scale."""
+CERTAIN = 1 - 1e-9
+"""A row with an entry above this is one symbol; any other is an expectation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional(Opaque):
+    """[m; x_t; ..; x_{t-lags+1}; u] -> the link of the block of x_t in a linear map of [m; u], mixed with contexts.
+
+    For V symbols and beliefs of d coordinates the linear map has V blocks of d outputs.
+    """
+
+    linear: Linear
+    contexts: Int[np.ndarray, " c"]
+    """The numbers of contexts, as in `Contexts`; the first is the empty one."""
+    shares: Float[np.ndarray, "c d"]
+    """What followed each."""
+    floor: float
+    """The share of that in every belief."""
+    features: OneHot
+    link: Link
+
+    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
+        """The next belief for each row."""
+        d = self.shares.shape[1]
+        rows, symbols = np.nonzero(z[:, d : d + self._n_symbols])
+        given = self._given(self._known(z)[rows], symbols, self._places(z, rows, symbols))
+        if len(rows) == len(z):  # each is one symbol
+            return given
+        out = np.zeros((len(z), d))
+        np.add.at(out, rows, z[rows, d + symbols][:, None] * given)
+        return out
+
+    def recursion(
+        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
+    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
+        """Where every symbol was observed, contexts are looked up at once; a block costs the linear map only."""
+        rows, symbols = np.nonzero(z[:, r : r + self._n_symbols])  # all of the belief is fed back
+        if len(rows) > len(z) or offset is not None:
+            return super().recursion(z, r, offset)
+        places = self._places(z, rows, symbols)
+        return lambda block: self._given(self._known(z[block]), symbols[block], places[block])
+
+    def _given(
+        self, known: Float[np.ndarray, "b q"], symbols: Int[np.ndarray, " b"], places: Int[np.ndarray, " b"]
+    ) -> Float[np.ndarray, "b d"]:
+        """The next belief after one symbol each."""
+        v, d = self._n_symbols, self.shares.shape[1]
+        weights, intercept = self.linear.weights.reshape(-1, v, d), self.linear.intercept.reshape(v, d)
+        if len(symbols) == 1:  # a stream by itself, which should not wait
+            y = known @ weights[:, symbols[0]] + intercept[symbols[0]]
+            return _mixed(y, self.shares[places], self.floor, self.features, self.link)
+        order = np.argsort(symbols, kind="stable")
+        edges = np.searchsorted(symbols, np.arange(v + 1), sorter=order).tolist()
+        known, y = known[order], np.empty((len(known), d))
+        for symbol, (first, end) in enumerate(pairwise(edges)):
+            if first < end:
+                np.matmul(known[first:end], weights[:, symbol], out=y[first:end])
+                y[first:end] += intercept[symbol]
+        mixed = _mixed(y, self.shares[places[order]], self.floor, self.features, self.link)
+        given = np.empty_like(y)
+        given[order] = mixed
+        return given
+
+    def _known(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
+        """[m; u]."""
+        d, n_inputs = self.shares.shape[1], len(self.linear.weights) - self.shares.shape[1]
+        return np.concatenate([z[:, :d], z[:, z.shape[1] - n_inputs :]], axis=1) if n_inputs else z[:, :d]
+
+    def _places(
+        self, z: Float[np.ndarray, "b p"], rows: Int[np.ndarray, " some"], symbols: Int[np.ndarray, " some"]
+    ) -> Int[np.ndarray, " some"]:
+        """Of the contexts of some rows whose newest symbols are these."""
+        d, v = self.shares.shape[1], self._n_symbols
+        recent = recent_symbols(z[:, d : z.shape[1] + d - len(self.linear.weights)], v)[rows]
+        recent[:, 0] = symbols
+        return found(self.contexts, recent, v)
+
+    @property
+    def _n_symbols(self) -> int:
+        return self.features.n_symbols(self.shares.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Projected(Opaque):
+    """z -> a linear map of z brought onto the simplex, mixed with a little of the mean: the update without products."""
+
+    linear: Linear
+    shares: Float[np.ndarray, "one d"]
+    """The mean."""
+    floor: float
+    """Its share in every belief."""
+    features: OneHot
+
+    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
+        """The next belief for each row."""
+        return _mixed(self.linear(z), self.shares, self.floor, self.features, "simplex")
+
+
+def recent_symbols(x: Float[np.ndarray, "b q"], n_symbols: int) -> Int[np.ndarray, "b lags"]:
+    """Places in the alphabet of one-hot rows side by side; -1 for one that is an expectation."""
+    each = x.reshape(-1, n_symbols)
+    certain = np.einsum("bv,bv->b", each, each) > CERTAIN
+    codes = np.rint(each @ np.arange(n_symbols)).astype(np.int64)  # an order of magnitude faster than argmax
+    return np.where(certain, codes, -1).reshape(len(x), -1)
+
+
+def _mixed(
+    y: Float[np.ndarray, "b d"], followed: Float[np.ndarray, "_ d"], floor: float, features: OneHot, link: Link
+) -> Float[np.ndarray, "b d"]:
+    """Distributions of which a share is given; all of it where the regressor has nothing to say."""
+    own = softmax(y, features.n_simplices) if link == "softmax" else onto_simplices(y, features.n_simplices)
+    void = np.isnan(own[:, :: y.shape[1] // features.n_simplices])  # a distribution is NaN as a whole or not at all
+    if void.any():
+        own = np.where(np.isnan(own), followed, own)
+    own *= 1 - floor
+    own += floor * followed
+    return own

@@ -1,0 +1,78 @@
+"""Recordings laid out for a filter: scheduled, standardised, with their inputs and lags beside them."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from psimlearn.errors import DataError
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import Schedule, lag_places, schedule
+
+__all__ = ["Layout", "Scaling", "controls", "lay_out"]
+
+
+class Scaling(NamedTuple):
+    """Per-channel standardisation, frozen at training."""
+
+    mean: Float[np.ndarray, " n"]
+    scale: Float[np.ndarray, " n"]
+
+    def __call__(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
+        """Into standardised units."""
+        standardised: np.ndarray = (x - self.mean) / self.scale
+        return standardised
+
+    def undo(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
+        """Back into the units of the recordings."""
+        original: np.ndarray = x * self.scale + self.mean
+        return original
+
+
+class Layout(NamedTuple):
+    """Trajectories scheduled and standardised."""
+
+    plan: Schedule
+    x: Float[np.ndarray, "rows n"]
+    u: Float[np.ndarray, "rows p"]
+    """The inputs that belong to each row, of width 0 where there are none."""
+    places: Int[np.ndarray, "rows lags"]
+    """The rows of the last observations, newest first."""
+    gappy: bool
+    """Whether anything is missing."""
+
+    @property
+    def observed(self) -> Float[np.ndarray, "rows q"]:
+        """The columns of z that do not depend on a belief, unless something is missing."""
+        if self.places.shape[1] == 1 and not self.u.shape[1]:
+            return self.x
+        return np.concatenate([self.x.take(self.places, axis=0).reshape(len(self.x), -1), self.u], axis=1)
+
+
+def lay_out(
+    trajectories: Trajectories, scaling: Scaling, input_scaling: Scaling | None, lags: int, feedthrough: bool
+) -> Layout:
+    """Schedule and standardise recordings, after a check that they have the channels of the training data."""
+    n_inputs = 0 if input_scaling is None else len(input_scaling.mean)
+    received = (trajectories.n_channels, trajectories.n_inputs)
+    if received != (len(scaling.mean), n_inputs):
+        raise DataError(
+            f"required {len(scaling.mean)} channels and {n_inputs} inputs as in training, "
+            f"received {received[0]} channels and {received[1]} inputs."
+        )
+    plan = schedule(trajectories.offsets)
+    u = np.empty((len(plan.order), 0))
+    if input_scaling is not None and trajectories.inputs is not None:
+        own = trajectories.inputs[plan.order]
+        u = controls(input_scaling, own, own[plan.after()], feedthrough)
+    x = trajectories.values.take(plan.order, axis=0)
+    x -= scaling.mean
+    x /= scaling.scale
+    return Layout(plan, x, u, lag_places(plan, lags), bool(np.isnan(x).any()))
+
+
+def controls(
+    scaling: Scaling, u: Float[np.ndarray, "b p"], next_u: Float[np.ndarray, "b p"], feedthrough: bool
+) -> Float[np.ndarray, "b q"]:
+    """u_t, and u_{t+1} where inputs act at once."""
+    return np.concatenate([scaling(u), scaling(next_u)], axis=1) if feedthrough else scaling(u)

@@ -1,0 +1,222 @@
+"""The online face of a filter: one stream, or a bank of thousands, one observation at a time."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from psimlearn.errors import DataError, SettingsError
+from psimlearn.filter.filter import Filter, State
+from psimlearn.filter.streams import streams as new_streams
+from psimlearn.recordings.arrays import check_finite
+
+__all__ = ["Live"]
+
+FLOAT = np.dtype(np.float64)
+
+
+class Live:
+    """A filter at work on one stream, or on `n_streams` that never influence each other.
+
+    With one stream observations are (n,), inputs (p,) and answers have no axis of streams; with more they are
+    (n_streams, n), (n_streams, p), and every answer has the streams first.
+    """
+
+    def __init__(self, filter: Filter, n_streams: int = 1) -> None:
+        if n_streams < 1:
+            raise SettingsError(f"n_streams: required at least 1, received {n_streams}.")
+        self.filter = filter
+        self.n_streams = n_streams
+        self._shape = () if n_streams == 1 else (n_streams,)
+        self._with_inputs = filter.input_scaling is not None
+        self._x_shape = (*self._shape, len(filter.scaling.mean))
+        self._nothing = np.full(self._x_shape, np.nan)
+        self._streams = new_streams(filter, n_streams)
+
+    def update(self, x: Any, u: Any = None, next_u: Any = None) -> None:
+        """Take one row of every stream. A row that is refused leaves everything as it was.
+
+        Args:
+            x: observations; NaN where a channel, or a whole stream, was not observed; None if nothing arrived at all.
+                Either way time moves on by one row.
+            u: inputs that acted at this row, if the filter was learnt with inputs.
+            next_u: inputs that act at the next row, for a filter with feed-through; held at u if not given.
+        """
+        if type(x) is not np.ndarray or x.shape != self._x_shape or x.dtype is not FLOAT:
+            x = self._nothing if x is None else numbers(x, self._x_shape, "x")
+        if u is not None or self._with_inputs:
+            u, next_u = self._inputs(u, next_u)
+        self._streams.take(x, u, next_u)
+
+    def predict(
+        self, horizon: int = 1, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
+    ) -> Any:
+        """What the row `horizon` steps ahead will be.
+
+        Args:
+            horizon: 1 is the row that `update` takes next.
+            return_std: also give standard deviations. NaN beyond the horizons that the filter was calibrated for.
+            coverage: also give bounds that hold this share of observations, such as 0.9.
+            future_inputs: known inputs of the next `horizon` rows, (.., horizon, p). Required beyond the window of a
+                filter learnt with inputs. They outrank the `next_u` of the last update.
+
+        Returns:
+            The mean, (n,) or (n_streams, n); with `return_std` a pair (mean, std); with `coverage` (mean, low, high).
+        """
+        plain = not return_std and coverage is None and future_inputs is None
+        if plain and type(horizon) is int and 1 <= horizon <= self.filter.features.window:
+            return self._own(self.filter.scaling.undo(self._streams.expected(horizon)))
+        answers = self._answers(horizon, "horizon", return_std, coverage, future_inputs)
+        return _one_or_all([self._own(answer[:, -1]) for answer in answers])
+
+    def forecast(
+        self, steps: int, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
+    ) -> Any:
+        """What the next `steps` rows will be, (steps, n) or (n_streams, steps, n); otherwise as `predict`."""
+        answers = self._answers(steps, "steps", return_std, coverage, future_inputs)
+        return _one_or_all([self._own(answer) for answer in answers])
+
+    @property
+    def belief(self) -> Float[np.ndarray, "*streams d"]:
+        """m_{t+1} after t rows, in standardised units."""
+        return self._own(self._streams.belief).copy()
+
+    @property
+    def state(self) -> State:
+        """All that is remembered, streams first."""
+        return State(self._streams.belief, self._streams.recent, self._streams.clock)
+
+    @property
+    def unseen(self) -> Int[np.ndarray, " b"] | int:
+        """How many of the last rows had nothing observed; a number if it is the same for all streams."""
+        return self._streams.unseen
+
+    @property
+    def log_likelihood(self) -> Any:
+        """Of the last row given those before it, in nats; 0 for a stream of which nothing was observed."""
+        clock = self._clock_of_last_row()
+        x = np.where((clock == 0)[:, None], np.nan, self._streams.recent[:, 0])
+        if self._streams.missing is not None:
+            x[self._streams.missing] = np.nan
+        unseen = np.broadcast_to(self._streams.unseen_before, self.n_streams)
+        nats = self.filter.surprise(self._streams.held, x, unseen) + 0.0  # no -0
+        return float(nats[0]) if self.n_streams == 1 else nats
+
+    @property
+    def hints(self) -> Float[np.ndarray, "*streams h"]:
+        """E[h_t | x_1 .. x_t] at the last row t; NaN for streams that have had none since their reset."""
+        clock = self._clock_of_last_row()
+        observed = self._streams.recent.reshape(self.n_streams, -1)
+        hints = self.filter.hint(self._streams.held, observed, self._streams.controls)
+        return self._own(np.where((clock == 0)[:, None], np.nan, hints))
+
+    def reset(self, streams: int | Sequence[int] | np.ndarray | None = None) -> None:
+        """Put all streams, or those given by number, numbers or a boolean mask, back to where nothing was seen."""
+        chosen = np.zeros(self.n_streams, dtype=bool)
+        try:
+            chosen[slice(None) if streams is None else np.array(streams)] = True
+        except IndexError as error:
+            raise DataError(
+                f"streams: required numbers from 0 to {self.n_streams - 1} or a mask of {self.n_streams}, "
+                f"received {streams!r}."
+            ) from error
+        self._streams.reset(chosen)
+
+    def copy(self) -> "Live":
+        """One that has seen the same and goes its own way from here."""
+        twin = object.__new__(Live)
+        twin.__dict__.update(self.__dict__, _streams=copy.copy(self._streams))
+        return twin
+
+    __copy__ = copy
+
+    def __repr__(self) -> str:
+        """A line that says what goes in."""
+        n_inputs = 0 if self.filter.input_scaling is None else len(self.filter.input_scaling.mean)
+        inputs = f", {n_inputs} inputs" if n_inputs else ""
+        streams = "1 stream" if self.n_streams == 1 else f"{self.n_streams} streams"
+        return f"Live({streams} of {self._x_shape[-1]} channels{inputs}, window {self.filter.features.window})"
+
+    def _own(self, rows: np.ndarray) -> np.ndarray:
+        """Without the axis of streams if there is only one."""
+        own: np.ndarray = rows[0] if self.n_streams == 1 else rows
+        return own
+
+    def _inputs(self, u: Any, next_u: Any) -> tuple[np.ndarray, np.ndarray]:
+        """This row's inputs and the next row's."""
+        scaling = self.filter.input_scaling
+        if scaling is None:
+            raise DataError("u: this filter was learnt without inputs, received some; call update(x) alone.")
+        if u is None:
+            raise DataError(f"u: this filter was learnt with {len(scaling.mean)} inputs, received none; give them.")
+        shape = (*self._shape, len(scaling.mean))
+        u = numbers(u, shape, "u")
+        return u, u if next_u is None else numbers(next_u, shape, "next_u")
+
+    def _answers(
+        self, steps: int, what: str, return_std: bool, coverage: float | None, future_inputs: Any
+    ) -> list[Float[np.ndarray, "b steps n"]]:
+        """The mean of the rows ahead, and what else was asked for."""
+        if not isinstance(steps, int | np.integer) or steps < 1:
+            raise SettingsError(f"{what}: required a whole number of at least 1, received {steps!r}.")
+        if return_std and coverage is not None:
+            raise SettingsError("return_std and coverage: required one of them, received both; ask twice.")
+        streams, filter, inputs = self._streams, self.filter, self._future(future_inputs, int(steps))
+        state = State(self._belief_given(inputs), streams.recent, streams.clock)
+        mean = filter.ahead(state, int(steps), inputs)
+        if not return_std and coverage is None:
+            return [mean]
+        std = filter.deviation(state, int(steps), inputs, streams.unseen)
+        if coverage is None:
+            return [mean, std]
+        reach = std * filter.multiples(int(steps), coverage, streams.unseen)
+        return [mean, mean - reach, mean + reach]
+
+    def _future(self, future_inputs: Any, steps: int) -> Float[np.ndarray, "b steps p"] | None:
+        """Inputs of the rows ahead, as the filter takes them."""
+        if future_inputs is None:
+            return None
+        if self.filter.input_scaling is None:
+            raise DataError("future_inputs: this filter was learnt without inputs, received some; leave them out.")
+        shape = (*self._shape, steps, len(self.filter.input_scaling.mean))
+        inputs = numbers(future_inputs, shape, "future_inputs").reshape(self.n_streams, steps, -1)
+        check_finite(inputs.reshape(len(inputs), -1), "future_inputs", "stream {}".format, missing_allowed=False)
+        return inputs
+
+    def _belief_given(self, inputs: Float[np.ndarray, "b steps p"] | None) -> Float[np.ndarray, "b d"]:
+        """The belief; where inputs act at once, taken again with what is known by now of the next one."""
+        streams, scaling = self._streams, self.filter.input_scaling
+        if inputs is None or scaling is None or not self.filter.feedthrough or not streams.clock.any():
+            return streams.belief
+        earlier = State(streams.held, np.roll(streams.recent, -1, axis=1), streams.clock - 1)
+        x, u = self.filter.scaling.undo(streams.recent[:, 0]), scaling.undo(streams.controls[:, : inputs.shape[2]])
+        again = self.filter.step(earlier, x, u, inputs[:, 0]).belief
+        return np.where(streams.clock[:, None] > 0, again, self.filter.initial)
+
+    def _clock_of_last_row(self) -> Int[np.ndarray, " b"]:
+        """How many rows each stream has had, at least one of them some."""
+        clock = self._streams.clock
+        if not clock.any():
+            raise SettingsError("log_likelihood and hints are of the last row, and none was taken yet: update first.")
+        return clock
+
+
+def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Whatever was handed over, as float64 of this shape, or a refusal."""
+    try:
+        raw = np.ma.filled(value.astype(FLOAT), np.nan) if np.ma.isMaskedArray(value) else np.asarray(value)
+        if raw.dtype.kind not in "biufO":  # float() would read "1.5"
+            raise TypeError(f"dtype {raw.dtype}")
+        array = raw.astype(FLOAT)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what}: required numbers of shape {shape}, received {value!r} ({error}).") from error
+    if array.shape != shape:
+        advice = " Put NaN where a channel was not observed; give None if nothing arrived." if what == "x" else ""
+        raise DataError(f"{what}: required shape {shape}, received {array.shape}.{advice}")
+    return array
+
+
+def _one_or_all(answers: list[np.ndarray]) -> Any:
+    return answers[0] if len(answers) == 1 else tuple(answers)

@@ -1,0 +1,105 @@
+"""Any scikit-learn regressor as a learner: the summary is the examples themselves."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, clone
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.utils import get_tags
+
+from psimlearn.filter.regressors import block_by_block
+
+__all__ = ["BlackBox", "SklearnLearner", "Stacked"]
+
+
+class Stacked(NamedTuple):
+    """Examples, each with a random key: keeping the lowest keys is a fair sample, however examples are merged."""
+
+    z: Float[np.ndarray, "b p"]
+    y: Float[np.ndarray, "b q"]
+    key: Float[np.ndarray, " b"]
+
+
+class FromSample:
+    """Learners that keep examples, at most `max_rows` of them; what they make of them is up to `solve`."""
+
+    max_rows: int | None
+    seed: int | None
+    """Of the sample; drawn by `prepare` if not given."""
+
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Any:
+        """Freeze the seed of the sample."""
+        learner: Any = self  # a dataclass, as all that inherit from it
+        return self if self.seed is not None else replace(learner, seed=int(rng.integers(2**31)))
+
+    def summarise(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stacked] | None = None
+    ) -> Stacked:
+        """The examples, thinned to `max_rows`."""
+        if self.max_rows is None:
+            return Stacked(z.copy(), y.copy(), np.zeros(len(z)))
+        # the keys depend on nothing but the seed and the examples, so that summarise stays a function
+        rng = np.random.default_rng([self.seed or 0, zlib.crc32(z.tobytes())])
+        return self._thinned(Stacked(z, y, rng.random(len(z))))
+
+    def merge(self, a: Stacked, b: Stacked) -> Stacked:
+        """One on top of the other, thinned to `max_rows`."""
+        return self._thinned(Stacked(*(np.concatenate(pair) for pair in zip(a, b, strict=True))))
+
+    def _thinned(self, stats: Stacked) -> Stacked:
+        if self.max_rows is None or len(stats.key) <= self.max_rows:
+            return stats
+        kept = np.sort(np.argpartition(stats.key, self.max_rows)[: self.max_rows])
+        return Stacked(stats.z[kept], stats.y[kept], stats.key[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class BlackBox:
+    """A fitted estimator, followed by a linear map of its output."""
+
+    estimator: Any
+    linear: Callable[[np.ndarray], np.ndarray] | None = None
+    shift: Float[np.ndarray, " r"] | None = None
+
+    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
+        """One row of predictions for each row of z; a row that is not finite has none."""
+        usable = np.isfinite(z).all(axis=1)
+        safe = np.where(usable[:, None], z, 0.0)
+        y = np.asarray(self.estimator.predict(safe), dtype=np.float64).reshape(len(z), -1)
+        y = np.where(usable[:, None], y, np.nan)
+        return y if self.linear is None or self.shift is None else self.linear(y) + self.shift
+
+    def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> "BlackBox":
+        """Remember the map; an unknown estimator has no weights to fold it into."""
+        return replace(self, linear=linear, shift=shift)
+
+    def recursion(
+        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
+    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
+        """Block by block."""
+        return block_by_block(self, z, offset)
+
+
+@dataclass(frozen=True)
+class SklearnLearner(FromSample):
+    """Fits a clone of `estimator` to all examples met so far.
+
+    Args:
+        estimator: any scikit-learn regressor. One that predicts a single output is fitted once per output.
+        max_rows: learn from a random sample of at most so many examples; None keeps all, which grows every round.
+        seed: of that sample; drawn by `prepare` if not given.
+    """
+
+    estimator: BaseEstimator
+    max_rows: int | None = None
+    seed: int | None = None
+
+    def solve(self, stats: Stacked) -> BlackBox:
+        """Fit."""
+        single = not get_tags(self.estimator).target_tags.multi_output
+        estimator = MultiOutputRegressor(clone(self.estimator)) if single else clone(self.estimator)
+        return BlackBox(estimator.fit(stats.z, stats.y))

@@ -1,0 +1,82 @@
+"""Regression of a mean and a log-variance on the same inputs: the learner that minimises a Gaussian likelihood.
+
+Beliefs are those of `StackSquares`, expectations of [f; f^2]. Least squares fits each of the two halves by itself; here
+the mean is fitted most closely where the variance is small, and the variance is positive whatever the inputs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import minimize
+
+from psimlearn.errors import DivergedError
+from psimlearn.filter.regressors import LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE, Linear, MeanAndVariance
+from psimlearn.learners.blackbox import FromSample, Stacked
+from psimlearn.learners.ridge import Ridge
+
+__all__ = ["GaussianLearner"]
+
+
+@dataclass(frozen=True)
+class GaussianLearner(FromSample):
+    """Minimise the mean of -log N(f; Wz + b, exp(Vz + c)) over examples, plus alpha (||W||^2 + ||V||^2).
+
+    Use with `StackSquares` features, the prior "zero", and `losses.GaussianNLL` to choose among rounds.
+
+    Args:
+        alpha: the penalty per example.
+        max_rows: learn from a random sample of at most so many examples.
+        seed: of that sample; drawn by `prepare` if not given.
+    """
+
+    alpha: float = 1e-4
+    max_rows: int = 20_000
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        """A negative penalty has no minimum."""
+        Ridge(self.alpha)
+
+    def solve(self, stats: Stacked) -> MeanAndVariance:
+        """By L-BFGS from the ridge regression of the mean and the logarithm of its residual variance."""
+        z, y, _ = stats
+        z = np.concatenate([z, np.ones((len(z), 1))], axis=1)
+        mean, square = np.split(y, 2, axis=1)
+        start = Ridge(self.alpha).summarise(stats.z, mean)
+        linear = Ridge(self.alpha).solve(start)
+        first = np.concatenate([linear.weights, linear.intercept[None]])
+        spread = np.maximum(np.mean((mean - z @ first) ** 2, axis=0), np.exp(LEAST_LOG_VARIANCE))
+        second = np.zeros_like(first)
+        second[-1] = np.log(spread)
+        found = minimize(
+            lambda w: nats_and_gradient(w.reshape(2, *first.shape), z, mean, square, self.alpha),
+            np.stack([first, second]).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 300},
+        )
+        if not np.isfinite(found.x).all():
+            raise DivergedError("required finite weights, received others: use a larger alpha or standardised data.")
+        weights = np.concatenate(found.x.reshape(2, *first.shape), axis=1)
+        return MeanAndVariance(Linear(weights[:-1].copy(), weights[-1].copy()))
+
+
+def nats_and_gradient(
+    weights: Float[np.ndarray, "two p w"],
+    z: Float[np.ndarray, "b p"],
+    mean: Float[np.ndarray, "b w"],
+    square: Float[np.ndarray, "b w"],
+    alpha: float,
+) -> tuple[float, Float[np.ndarray, " size"]]:
+    """The penalised mean of -log N, up to a constant, and its gradient; the last row of the weights goes free."""
+    mu, log_variance = z @ weights[0], np.clip(z @ weights[1], LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE)
+    precision = np.exp(-log_variance)
+    residual = square - 2 * mu * mean + mu**2  # E[(f - mu)^2], also where f is only expected
+    value = 0.5 * np.sum(log_variance + residual * precision) / len(z)
+    inside = (log_variance > LEAST_LOG_VARIANCE) & (log_variance < MOST_LOG_VARIANCE)
+    slopes = np.stack([(mu - mean) * precision, 0.5 * inside * (1 - residual * precision)])
+    gradient = np.einsum("bp,sbw->spw", z, slopes, optimize=True) / len(z)
+    penalised = weights.copy()
+    penalised[:, -1] = 0.0
+    return float(value + alpha * np.vdot(penalised, penalised)), (gradient + 2 * alpha * penalised).ravel()

@@ -1,6 +1,0 @@
-"""A report on a filter as one HTML page that needs nothing else."""
-
-from psimlearn.page.report import fit_page as fit_page
-from psimlearn.page.report import model_page as model_page
-
-__all__ = ["fit_page", "model_page"]

@@ -1,0 +1,1 @@
+"""What came in: recordings in any form, checked once, and all arithmetic on their time."""

@@ -1,0 +1,141 @@
+"""CSV files as tables of text and numbers: what a cell means is decided here, never guessed by a reader.
+
+A CSV reader that infers types turns the id "007" into 7, and a column of measurements into text because of one typo. So
+every cell is read as text first.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from psimlearn.errors import DataError
+from psimlearn.extras import imported
+from psimlearn.recordings.cells import DECIMAL_COMMA, MISSING, NUMBER, Header, header_of, what_is_wrong
+
+__all__ = ["header", "read_csv"]
+
+PEEK = 1 << 16
+"""Bytes read to find the header."""
+
+
+def read_csv(file: Path, id: str | None, time: str | None, numeric: Collection[str], rest: bool) -> Any:
+    """A pyarrow table: `id` as text, `time` as numbers or instants, columns in `numeric` as numbers.
+
+    With `rest`, the other columns that hold numbers are kept too, and those that hold text are left out.
+    """
+    pa = imported("pyarrow", "data")
+    texts = _texts(file)
+    columns: dict[str, Any] = {}
+    for name in texts.column_names:
+        column, where = texts.column(name).combine_chunks(), f"{file}, column {name!r}"
+        if name == id:
+            columns[name] = _blank_as_null(column)
+        elif name == time:
+            columns[name] = _times(column, where)
+        elif name in numeric:
+            columns[name] = _numbers(column, where, text_allowed=False)
+        elif rest and (numbers := _numbers(column, where, text_allowed=True)) is not None:
+            columns[name] = numbers
+    return pa.table(columns)
+
+
+def _texts(file: Path) -> Any:
+    """Every cell as text."""
+    pa, arrow = imported("pyarrow", "data"), imported("pyarrow.csv", "data")
+    head = header(file)
+    ragged: list[Any] = []
+
+    def refused(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
+    try:
+        table = arrow.read_csv(
+            str(file),
+            read_options=arrow.ReadOptions(use_threads=False, column_names=head.names, skip_rows=head.n_lines),
+            parse_options=arrow.ParseOptions(
+                delimiter=head.delimiter,
+                # in a file of one column an empty line is a missing value
+                ignore_empty_lines=len(head.names) > 1,
+                invalid_row_handler=refused,
+            ),
+            convert_options=arrow.ConvertOptions(
+                column_types=dict.fromkeys(head.names, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except (pa.ArrowInvalid, OSError) as error:
+        if ragged:
+            raise _ragged(file, ragged[0]) from error
+        raise DataError(
+            f"{file}: required a CSV file in UTF-8, received: {error}. Save it again as CSV with UTF-8."
+        ) from error
+    return _without_nameless(file, table, head.names)
+
+
+def header(file: Path) -> Header:
+    """Of a file."""
+    return header_of(_beginning(file), str(file))
+
+
+def _beginning(file: Path) -> str:
+    pa = imported("pyarrow", "data")
+    try:
+        with pa.input_stream(str(file)) as stream:  # unpacks .gz
+            raw: bytes = stream.read(PEEK)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DataError(f"{file}: required a readable file, received: {error}. Check the path.") from error
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw:
+        raise DataError(f"{file}: required text in UTF-8, received UTF-16 or binary data. Save it as CSV with UTF-8.")
+    return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace")
+
+
+def _ragged(file: Path, row: Any) -> DataError:
+    return DataError(
+        f"{file}, line {row.number}: required {row.expected_columns} cells as in the header, received "
+        f"{row.actual_columns}: {row.text!r}. Leave cells that were not observed empty, and write decimal points, not "
+        "commas."
+    )
+
+
+def _without_nameless(file: Path, table: Any, names: list[str]) -> Any:
+    """A comma at the end of each line makes a column of nothing."""
+    pc = imported("pyarrow.compute", "data")
+    for name in names:
+        if name.endswith(" without a name"):
+            if pc.any(pc.not_equal(pc.utf8_trim_whitespace(table.column(name)), "")).as_py():
+                raise DataError(f"{file}: required a name for every column, received a {name}. Add it to the header.")
+            table = table.drop_columns([name])
+    return table
+
+
+def _blank_as_null(texts: Any) -> Any:
+    pc = imported("pyarrow.compute", "data")
+    return pc.if_else(pc.equal(pc.utf8_trim_whitespace(texts), ""), None, texts)
+
+
+def _times(texts: Any, where: str) -> Any:
+    """Numbers, or dates and times as ISO 8601 writes them."""
+    pa = imported("pyarrow", "data")
+    for kind in (pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")):
+        try:
+            return _blank_as_null(texts).cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return _numbers(texts, where, text_allowed=False)
+
+
+def _numbers(texts: Any, where: str, *, text_allowed: bool) -> Any:
+    """A column as float64, cells in `MISSING` as null; None for a column of words where that is allowed."""
+    pa, pc = imported("pyarrow", "data"), imported("pyarrow.compute", "data")
+    trimmed = pc.utf8_trim_whitespace(texts)
+    missing = pc.is_in(pc.utf8_lower(trimmed), pa.array(MISSING))
+    cells = pc.if_else(missing, None, pc.replace_substring_regex(trimmed, r"^\+", ""))
+    wrong = pc.invert(pc.match_substring_regex(cells, NUMBER))
+    n_wrong = pc.sum(wrong).as_py() or 0
+    if not n_wrong:
+        return cells.cast(pa.float64())
+    row = pc.index(wrong, True).as_py()
+    received = texts[row].as_py()
+    if text_allowed and n_wrong == len(cells) - cells.null_count and not DECIMAL_COMMA.fullmatch(received.strip()):
+        return None
+    raise DataError(f"{where}, row {row}: {what_is_wrong(received)}")

@@ -1,0 +1,61 @@
+"""Pieces of a page. Whatever comes from recordings is escaped here."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from psimlearn.report.style import STYLE
+
+__all__ = ["document", "facts", "figure", "number", "paragraph", "section", "table"]
+
+
+def number(value: float) -> str:
+    """Four digits."""
+    return f"{value:.4g}"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """A paragraph of plain text."""
+    return f"<p{_class(kind)}>{escape(text)}</p>"
+
+
+def facts(pairs: Mapping[str, Any]) -> str:
+    """Numbers to be seen at a glance."""
+    boxes = "".join(f"<div><b>{escape(str(v))}</b><span>{escape(k)}</span></div>" for k, v in pairs.items())
+    return f'<div class="facts">{boxes}</div>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], ours: str | None = None) -> str:
+    """A table that scrolls where it is too wide; the column that `ours` heads stands out."""
+    kinds = [_class("ours" if cell == ours else "") for cell in head]
+    top = "".join(f"<th{kind}>{escape(cell)}</th>" for kind, cell in zip(kinds, head, strict=True))
+    body = "".join(f"<tr>{_cells(kinds, row)}</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cells(kinds: Sequence[str], row: Sequence[Any]) -> str:
+    return "".join(f"<td{kind}>{escape(str(cell))}</td>" for kind, cell in zip(kinds, row, strict=True))
+
+
+def figure(svg: str, caption: str) -> str:
+    """A drawing and what it shows."""
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def section(title: str, *parts: str) -> str:
+    """A heading and what belongs to it."""
+    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def document(title: str, subtitle: str, sections: Iterable[str]) -> str:
+    """The whole page."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
+        f'<h1>{escape(title)}</h1><p class="faint">{escape(subtitle)}</p>{"".join(sections)}</body></html>\n'
+    )
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""

@@ -1,0 +1,117 @@
+"""The report: what the data are, what was learnt, how good it is, and where it was surprised."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from psimlearn import __version__
+from psimlearn.evaluate import residuals
+from psimlearn.filter.filter import Filter
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.report import html, quality, surprises
+from psimlearn.report.facts import Facts
+
+__all__ = ["fit_page", "model_page"]
+
+MOST_CHANNELS = 25
+"""Channels in a table."""
+
+
+def fit_page(model: Any, data: Trajectories, title: str = "A filter learnt from recordings") -> str:
+    """Of an estimator that has just been fitted to these recordings."""
+    crossed = residuals.cross_calibrated(model.held_out_)
+    if crossed:
+        how = "The filter has these settings, but was learnt without these recordings and calibrated on others."
+    else:
+        crossed, how = [(model.filter_, data)], "There were too few recordings to hold any out: it has seen these."
+    report = model.report_
+    return _page(Facts(title, data, model.filter_, report, report["errors"], model.rounds_, crossed, how))
+
+
+def model_page(
+    filter: Filter, report: Mapping[str, Any], data: Trajectories, errors: Mapping[str, Sequence[float]]
+) -> str:
+    """Of a model from a file, on recordings that it has not seen."""
+    judged = [(filter, data)] if filter.calibration is not None else []
+    return _page(
+        Facts("A filter on new recordings", data, filter, report, errors, [], judged, "The filter has not seen them.")
+    )
+
+
+def _page(facts: Facts) -> str:
+    numbers = count(1)
+    parts = [_what_was_learnt(facts), _recordings(facts)]
+    parts += [quality.errors(facts, next(numbers)), quality.rounds(facts, next(numbers))]
+    if facts.judged:
+        parts += [quality.predictions(facts, next(numbers)), quality.calibration(facts, next(numbers))]
+    parts += [surprises.surprises(facts, next(numbers)), surprises.residuals(facts, numbers)]
+    return html.document(facts.title, f"psimlearn {__version__}", parts)
+
+
+def _recordings(facts: Facts) -> str:
+    data = facts.data
+    missing = np.isnan(data.values)
+    own = data.unpacked(data.values)
+    rows = [
+        (
+            facts.channel(c),
+            html.number(np.nanmean(data.values[:, c])) if not missing[:, c].all() else "-",
+            html.number(np.nanstd(data.values[:, c])) if not missing[:, c].all() else "-",
+            f"{missing[:, c].mean():.1%}",
+            max(residuals.longest_gap(part[:, c]) for part in own),
+        )
+        for c in range(min(data.n_channels, MOST_CHANNELS))
+    ]
+    more = data.n_channels - len(rows)
+    return html.section(
+        "The recordings",
+        html.facts(
+            {
+                "recordings": len(data),
+                "rows in all": len(data.values),
+                "shortest": int(data.lengths.min()),
+                "median length": f"{np.median(data.lengths):.0f}",
+                "longest": int(data.lengths.max()),
+                "channels": data.n_channels,
+                **({"inputs": data.n_inputs} if data.n_inputs else {}),
+                "entries missing": f"{missing.mean():.1%}",
+            }
+        ),
+        html.table(("channel", "mean", "std", "missing", "longest gap"), rows),
+        html.paragraph(f"{more} more channels are not shown.", "faint") if more > 0 else "",
+    )
+
+
+def _what_was_learnt(facts: Facts) -> str:
+    report = facts.report
+    if not report:
+        return html.section("What was learnt", html.paragraph("The file holds a filter without a report."))
+    choices = report["choices"]
+    chosen = {
+        "learner": choices["learner"],
+        "window": facts.filter.features.window,
+        "lags": choices["lags"],
+        "ridge": "-" if choices["alpha"] is None else f"{choices['alpha']:.0e}",
+        "prior": choices["prior"],
+        "belief weight": f"{choices['belief_weight']:g}",
+        "rank": choices["rank"] or "full",
+        "best round": choices["best_round"],
+        "settings tried": report["tried"],
+        "spectral radius": "-" if report["radius"] is None else f"{report['radius']:.3f}",
+    }
+    ours, last = (facts.errors.get(name) for name in ("PSIM", "last observation"))
+    lead = ""
+    if ours and last and np.isfinite(ours[0]) and last[0] > 0:
+        lead = html.paragraph(
+            f"One step ahead its squared error is {ours[0] / last[0]:.1%} of that of repeating the last observation.",
+            "lead",
+        )
+    trained = report["data"]
+    about = (
+        f"Learnt from {trained['recordings']} recordings with {trained['rows']} rows; chosen by closed-loop error on "
+        f"held-out recordings ({report['splits']})."
+    )
+    notes = "".join(html.paragraph(f"Note: {note}.") for note in report["notes"])
+    return html.section("What was learnt", lead, html.paragraph(about), html.facts(chosen), notes)

@@ -1,0 +1,180 @@
+"""Pictures of a filter, by matplotlib (extra `plot`): forecasts, errors, rounds of training, surprise.
+
+Every function draws into the axes it is given, or into new ones, and returns them: one, or an array of them from
+`plot_forecast`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from psimlearn.errors import SettingsError
+from psimlearn.extras import imported
+from psimlearn.filter.filter import Filter
+from psimlearn.recordings.trajectories import Trajectories, Trajectory
+from psimlearn.recordings.windows import foretelling
+from psimlearn.train.score import Round
+
+__all__ = ["check_installed", "plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"]
+
+OURS, SEEN, BAND, MARK = "#2f7de1", "#8a8f98", "#2f7de1", "#d9480f"
+"""Colours that can be told apart on white and on black."""
+OTHERS = ("#8a8f98", "#c2810c", "#2b8a3e", "#9c36b5", "#d9480f", "#0c8599")
+MOST_CHANNELS = 4
+"""Channels drawn unless others are named."""
+
+
+def check_installed() -> None:
+    """Raise MissingExtraError where matplotlib is not installed."""
+    imported("matplotlib", "plot")
+
+
+def plot_forecast(
+    model: Any,
+    recording: Any,
+    *,
+    horizon: int = 1,
+    coverage: float = 0.9,
+    channels: Sequence[int] | None = None,
+    rows: slice = slice(None),
+    axes: Any = None,
+) -> Any:
+    """What came and what was predicted of it `horizon` rows before, channel by channel, with intervals.
+
+    Args:
+        model: a fitted `PSIM` or a calibrated `Filter`.
+        recording: one recording: an array (T, n), a `Trajectory`, or a `Trajectories` of one.
+        horizon: how many rows ahead.
+        coverage: the share of observations that the intervals are to hold.
+        channels: numbers of channels; the first four unless given.
+        rows: those to draw; what was predicted of them rests on all rows before.
+        axes: one for each channel.
+    """
+    filter, data = _filter(model), _one(recording)
+    chosen = range(min(data.n_channels, MOST_CHANNELS)) if channels is None else channels
+    axes = np.ravel(_axes(axes, len(chosen)))
+    told = foretelling(data.offsets, horizon)
+    mean = filter.forecast(data, horizon)[told][rows]
+    reach = filter.reach(data, horizon, coverage)[told][rows]
+    time, seen = np.arange(len(data.values))[rows], data.values[rows]
+    for ax, c in zip(axes, chosen, strict=True):
+        low, high = mean[:, c] - reach[:, c], mean[:, c] + reach[:, c]
+        ax.fill_between(time, low, high, color=BAND, alpha=0.25, linewidth=0, label=f"{coverage:.0%} interval")
+        ax.plot(time, mean[:, c], color=OURS, linewidth=1.4, label=f"predicted {_steps(horizon)} ahead")
+        ax.plot(time, seen[:, c], color=SEEN, linewidth=0.9, marker=".", markersize=2.5, label="observed")
+        ax.set_ylabel(_name(filter, data, c))
+        ax.margins(x=0.01)
+    axes[-1].set_xlabel("row")
+    return axes
+
+
+def plot_errors(errors: Mapping[str, Sequence[float]], *, ours: str = "PSIM", units: str = "", ax: Any = None) -> Any:
+    """Errors by steps ahead, one line per method.
+
+    Args:
+        errors: by method, as in `report_["errors"]` of a fitted `PSIM`.
+        ours: the method drawn in bold.
+        units: of the error, for the label of the axis.
+        ax: the axes.
+    """
+    ax = _axes(ax, 1)
+    colours = iter([*OTHERS * (1 + len(errors) // len(OTHERS))])
+    for name, own in errors.items():
+        bold = name == ours
+        style: dict[str, Any] = {"color": OURS, "linewidth": 2.4, "zorder": 3} if bold else {"color": next(colours)}
+        ax.plot(np.arange(1, len(own) + 1), own, marker="o", markersize=5 if bold else 3.5, label=name, **style)
+    finite = [e for own in errors.values() for e in own if np.isfinite(e) and e > 0]
+    if finite and max(finite) > 20 * min(finite):
+        ax.set_yscale("log")
+        ticker = imported("matplotlib.ticker", "plot")
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.yaxis.set_minor_formatter(ticker.NullFormatter())
+    else:
+        ax.set_ylim(bottom=0)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("steps ahead")
+    ax.set_ylabel("squared error" + (f" ({units})" if units else ""))
+    return ax
+
+
+def plot_rounds(rounds: Sequence[Round], *, ax: Any = None) -> Any:
+    """The closed-loop error of every round of training on held-out recordings; rounds that diverged are left out.
+
+    Args:
+        rounds: as `rounds_` of a fitted `PSIM`, or as `dagger` yields them.
+        ax: the axes.
+    """
+    finite = [round for round in rounds if np.isfinite(round.error)]
+    if not finite:
+        raise SettingsError(
+            "rounds: required one with a finite error, received none. Models from files keep no rounds."
+        )
+    ax = _axes(ax, 1)
+    best = min(finite, key=lambda r: r.error)
+    ax.plot([r.number for r in finite], [r.error for r in finite], color=OURS, marker="o", markersize=4)
+    ax.plot([best.number], [best.error], "o", color=MARK, markersize=8, label=f"best: round {best.number}", zorder=3)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("round")
+    ax.set_ylabel("held-out error")
+    return ax
+
+
+def plot_surprise(model: Any, recording: Any, *, n_marked: int = 5, ax: Any = None) -> Any:
+    """How unlikely every row of a recording was given those before it; the least likely are marked.
+
+    Args:
+        model: a fitted `PSIM` or a `Filter`.
+        recording: one recording, as for `plot_forecast`.
+        n_marked: how many rows to mark.
+        ax: the axes.
+    """
+    filter, data = _filter(model), _one(recording)
+    ax = _axes(ax, 1)
+    surprise = -filter.log_likelihood(data)
+    ax.plot(np.arange(len(surprise)), surprise, color=OURS, linewidth=1)
+    most = np.argsort(-surprise, kind="stable")[:n_marked]
+    ax.plot(most, surprise[most], "o", color=MARK, markersize=5, label="most surprising")
+    ax.set_xlabel("row")
+    ax.set_ylabel("surprise (nats)")
+    ax.margins(x=0.01)
+    return ax
+
+
+def _filter(model: Any) -> Filter:
+    filter = getattr(model, "filter_", model)
+    if not isinstance(filter, Filter):
+        raise SettingsError(f"model: required a fitted PSIM or a Filter, received {model!r:.100}.")
+    return filter
+
+
+def _one(recording: Any) -> Trajectories:
+    """A recording on its own."""
+    data = recording if isinstance(recording, Trajectories) else Trajectories.of(_listed(recording))
+    if len(data) != 1:
+        raise SettingsError(f"recording: required one, received {len(data)}. Choose one of them.")
+    return data
+
+
+def _listed(recording: Any) -> Any:
+    return [recording] if isinstance(recording, Trajectory) else recording
+
+
+def _name(filter: Filter, data: Trajectories, channel: int) -> str:
+    names = data.names or filter.names
+    return f"channel {channel}" if names is None else names[channel]
+
+
+def _steps(horizon: int) -> str:
+    return f"{horizon} row{'s' * (horizon > 1)}"
+
+
+def _axes(axes: Any, n: int) -> Any:
+    """Those given, or new ones below each other."""
+    if axes is not None:
+        return axes
+    _, new = imported("matplotlib.pyplot", "plot").subplots(
+        n, 1, sharex=True, figsize=(7, 2.6 + 1.6 * (n - 1)), layout="constrained"
+    )
+    return new

@@ -1,0 +1,142 @@
+"""How good a filter is: errors by horizon and by round, predictions, calibration."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.choose.summary import METHODS
+from psimlearn.evaluate import residuals
+from psimlearn.filter.filter import Filter
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.report import html
+from psimlearn.report.facts import Facts
+from psimlearn.report.plots import MARK, OURS, SEEN, plot_errors, plot_forecast, plot_rounds
+from psimlearn.report.svg import drawn
+
+__all__ = ["calibration", "errors", "predictions", "rounds"]
+
+LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+MOST_ROWS = 100
+"""Rows of a recording in which every single prediction can be seen."""
+
+
+def errors(facts: Facts, number: int) -> str:
+    """By steps ahead, beside simple methods."""
+    if not facts.errors:
+        return ""
+    names = sorted(facts.errors, key=lambda name: METHODS.index(name) if name in METHODS else -1)
+    errors = {name: facts.errors[name] for name in names}
+    steps = len(errors[names[0]])
+    shown = sorted({round(h) for h in np.linspace(1, steps, min(steps, 6))})
+    units = facts.report.get("units", "standard deviations")
+    return html.section(
+        "Error by steps ahead",
+        html.figure(
+            drawn(lambda ax: plot_errors(errors, ax=ax), height=3.0, number=number),
+            f"Squared error in squared {units}, channels summed, on recordings that were held out. Lower is better.",
+        ),
+        html.table(
+            ("steps ahead", *names),
+            [(h, *(html.number(errors[name][h - 1]) for name in names)) for h in shown],
+            ours="PSIM",
+        ),
+    )
+
+
+def rounds(facts: Facts, number: int) -> str:
+    """The error of every round, where there were several."""
+    if sum(bool(np.isfinite(round.error)) for round in facts.rounds) < 2:
+        return ""
+    return html.section(
+        "Rounds of training",
+        html.figure(
+            drawn(lambda ax: plot_rounds(facts.rounds, ax=ax), number=number),
+            "DAgger: each round is fitted to the beliefs that the rounds before it met. Shown is the closed-loop error "
+            "on held-out recordings, by the criterion that settings are chosen by: of several splits, that of the "
+            "first; the round that is used is the best of all splits together.",
+        ),
+    )
+
+
+def predictions(facts: Facts, number: int) -> str:
+    """A recording as surprising as most, so that it shows neither the best nor the worst."""
+    filter, recording, rows, called = _typical(facts)
+    n = min(recording.n_channels, 3)
+
+    def draw(axes: Any) -> None:
+        plot_forecast(filter, recording, channels=range(n), rows=rows, axes=axes)
+
+    return html.section(
+        "Predictions of a held-out recording",
+        html.figure(
+            drawn(draw, n, 1.3 + 1.25 * n, number),
+            f"{called}{_of_channels(recording, n)}, predicted one step ahead with "
+            f"intervals that are to hold 90 % of what comes. Of all such recordings it is as surprising as "
+            f"most. {facts.judged_how}",
+        ),
+    )
+
+
+def _typical(facts: Facts) -> tuple[Filter, Trajectories, slice, str]:
+    """The recording with the median log-likelihood per row; of a long one, the stretch in which most happens."""
+    candidates = [(filter, held, i) for filter, held in facts.judged for i in range(len(held)) if len(held[i]) > 1]
+    if not candidates:
+        candidates = [(filter, held, i) for filter, held in facts.judged for i in range(len(held))]
+    scores = {}
+    for filter, held in facts.judged:
+        for i, nats in enumerate(held.unpacked(filter.log_likelihood(held))):
+            scores[id(held), i] = float(np.mean(nats))
+    ordered = sorted(candidates, key=lambda c: scores[id(c[1]), c[2]])
+    filter, held, i = ordered[len(ordered) // 2]
+    one = held[[i]]
+    start = _liveliest(one.values / filter.scaling.scale, MOST_ROWS)
+    end = min(start + MOST_ROWS, len(one.values))
+    name = f"Recording {held.ids[i]}" if held.ids is not None else "A stretch of the recording"
+    part = f"{end} rows" if end - start == len(one.values) else f"rows {start} to {end - 1}, where most happens"
+    return filter, one, slice(start, end), f"{name}, {part}"
+
+
+def _liveliest(x: Float[np.ndarray, "rows n"], length: int) -> int:
+    """Where the stretch of so many rows begins in which most happens."""
+    moved = np.nansum(np.diff(x, axis=0) ** 2, axis=1)
+    if len(moved) < length:
+        return 0
+    return int(np.argmax(np.convolve(moved, np.ones(length - 1), mode="valid")))
+
+
+def _of_channels(recording: Trajectories, n: int) -> str:
+    return f", {n} of {recording.n_channels} channels" if recording.n_channels > n else ""
+
+
+def calibration(facts: Facts, number: int) -> str:
+    """How much of what came lay within the intervals."""
+    horizons = (1, facts.filter.features.window)
+    rows = {}
+    for horizon in dict.fromkeys(horizons):
+        own = [residuals.coverage(filter, held, horizon, LEVELS) for filter, held in facts.judged]
+        weights = [len(held.values) for _, held in facts.judged]
+        known = [(share, w) for share, w in zip(own, weights, strict=True) if not np.isnan(share).any()]
+        if known:
+            rows[horizon] = np.average([s for s, _ in known], axis=0, weights=[w for _, w in known])
+    if not rows:
+        return ""
+
+    def draw(ax: Any) -> None:
+        ax.plot([0, 1], [0, 1], color=SEEN, linestyle="--", linewidth=1, label="ideal")
+        for (horizon, shares), colour, line in zip(rows.items(), (OURS, MARK), ("o-", "x:"), strict=False):
+            ax.plot(LEVELS, shares, line, markersize=5, color=colour, label=_ahead(horizon))
+        ax.set(xlabel="interval", ylabel="share that came within", xlim=(0, 1), ylim=(0, 1))
+
+    said = "; ".join(f"{_ahead(h)}, 90 % intervals hold {shares[LEVELS.index(0.9)]:.1%}" for h, shares in rows.items())
+    return html.section(
+        "Calibration",
+        html.figure(
+            drawn(draw, height=3.0, number=number),
+            f"How much of what came lay within the intervals: {said}. {facts.judged_how}",
+        ),
+    )
+
+
+def _ahead(horizon: int) -> str:
+    return f"{horizon} step{'s' * (horizon > 1)} ahead"

@@ -1,0 +1,101 @@
+"""The same beginning under other settings, by arithmetic on its sums: nothing is rolled out or summed again."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float
+
+from psimlearn.filter.features import Stack
+from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
+from psimlearn.learners.symbolic import SymbolRidge
+from psimlearn.train.coordinates import relative, weighted
+from psimlearn.train.recipe import Prior
+from psimlearn.train.start import Beginning
+
+__all__ = ["OnSums", "revised", "with_ridge", "with_share"]
+
+OnSums = Ridge | RandomFourierRidge | SymbolRidge
+"""Learners whose summary serves every ridge."""
+
+
+def with_ridge(begun: Beginning, alpha: float) -> Beginning:
+    """F_0 by another ridge, for learners on Gram sums."""
+    assert isinstance(begun.learner, OnSums)
+    assert begun.lessons.same is not None
+    learner = replace(begun.learner, alpha=alpha)
+    filter = replace(begun.filter, regressors=(learner.solve(begun.lessons.same[1]),))
+    return begun._replace(filter=filter, learner=learner)
+
+
+def with_share(begun: Beginning, floor: float, strength: float) -> Beginning:
+    """Another share of contexts in every belief, smoothed otherwise. F_0 is left to `with_ridge`."""
+    learner = begun.learner
+    assert isinstance(learner, SymbolRidge)
+    contexts = None if learner.contexts is None else replace(learner.contexts, strength=strength)
+    return begun._replace(learner=replace(learner, floor=floor, strength=strength, contexts=contexts))
+
+
+def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: float | None) -> Beginning:
+    """Another prior and belief weight, for linear regression on stacked observations.
+
+    A belief weight scales columns of z. The last observation is among the columns of z, and so is what it predicts if
+    it stays: both change the sums in closed form. F_0 is left to `with_ridge`.
+
+    Args:
+        begun: with prior "mean" and belief weight 1.
+        prior: "mean" or "last".
+        belief_weight: 0 or more.
+        level_weight: as in `Recipe`.
+    """
+    filter, learner, _, lessons = begun
+    features = filter.features
+    assert isinstance(features, Stack)
+    assert isinstance(learner, Ridge)
+    assert filter.centre is not None
+    assert lessons.same is not None
+    r, sums = lessons.same
+    kept = begun.stats is not None
+    if prior == "last":
+        stays = _staying(r, len(sums.z), filter.scaling.mean.size, features.window)
+        sums = sums.less(stays, -filter.centre)
+        y = lessons.y + filter.centre - features.persist(lessons.x[lessons.rows])
+        lessons = lessons._replace(y=y)
+        filter = replace(filter, centre=None)
+    sums = _weighted(sums, r, belief_weight)
+    filter = replace(filter, feedback=filter.feedback.weighted(belief_weight))
+    lessons = lessons._replace(
+        table=filter.refurnished(lessons.table),
+        low=lessons.low * belief_weight,
+        high=lessons.high * belief_weight,
+        same=(r, sums),
+    )
+    if level_weight is not None:
+        n, lags, p = len(filter.scaling.mean), filter.lags, len(sums.z)
+        change = relative(filter.feedback, features, n, lags, p)
+        deviation, own = _deviation(sums, change), _deviation(sums, scipy.sparse.eye_array(p, format="csr"))
+        coordinates = weighted(change, deviation, own, r, n, lags, belief_weight, level_weight)
+        learner = replace(learner, coordinates=coordinates)
+    return Beginning(filter, learner, sums if kept else None, lessons)
+
+
+def _deviation(sums: GramSums, change: Any) -> Float[np.ndarray, " p"]:
+    """The standard deviations of z @ change."""
+    mean = change.T @ sums.z / sums.n
+    square = (change.T @ (change.T @ sums.zz).T).diagonal() / sums.n
+    deviation: np.ndarray = np.sqrt(np.maximum(square - mean**2, 0.0))
+    return deviation
+
+
+def _staying(r: int, p: int, n: int, window: int) -> Float[np.ndarray, "p d"]:
+    """The map from z to its x_t, `window` times."""
+    stays = np.zeros((p, window * n))
+    stays[r : r + n] = np.tile(np.eye(n), (1, window))
+    return stays
+
+
+def _weighted(sums: GramSums, r: int, weight: float) -> GramSums:
+    scale = np.ones(len(sums.z))
+    scale[:r] = weight
+    return sums.scaled(scale)

@@ -1,0 +1,67 @@
+"""Hints: quantities measured in training only, read out of what a filter knows."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from psimlearn.errors import DataError
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.regressors import Linear
+from psimlearn.learners.ridge import GramSums, Ridge, generalised_alpha
+from psimlearn.recordings.trajectories import Trajectories
+
+__all__ = ["HintSums", "hint_sums", "merged_hints", "with_hints"]
+
+HintSums = list[tuple[tuple[int, ...], GramSums]]
+"""Sums for the hints that were measured at the same rows, with their numbers."""
+
+
+def with_hints(filter: Filter, sums: HintSums) -> Filter:
+    """The filter with a read-out of its hints, each fitted to the rows where it was measured."""
+    if not sums:
+        return filter
+    width, n_hints = len(sums[0][1].z), sum(len(which) for which, _ in sums)
+    weights, intercept = np.zeros((width, n_hints)), np.zeros(n_hints)
+    for which, own in sums:
+        if not own.n:
+            raise DataError(f"hint {which[0]}: required at least one measured value, received none. Leave it out.")
+        fitted = Ridge(generalised_alpha(own)).solve(own)
+        weights[:, which], intercept[list(which)] = fitted.weights, fitted.intercept
+    return replace(filter, hinting=Linear(weights, intercept))
+
+
+def hint_sums(filter: Filter, train: Trajectories) -> HintSums:
+    """Sums of the regression of hints on what a filter knows once it has seen their row."""
+    if train.hints is None:
+        return []
+    rollout = filter.roll(filter.table(train))
+    z, hints = np.concatenate(filter.known(rollout), axis=1), train.hints[rollout.layout.plan.order]
+    measured = ~np.isnan(hints)
+    patterns, group = np.unique(measured, axis=1, return_inverse=True)
+    sums: HintSums = []
+    for i, rows in enumerate(patterns.T):
+        which = tuple(np.flatnonzero(group.ravel() == i).tolist())
+        sums.append((which, Ridge().summarise(z[rows], hints[np.ix_(rows, np.array(which))])))
+    return sums
+
+
+def merged_hints(a: HintSums, b: HintSums) -> HintSums:
+    """Both sums together; hints that were measured at the same rows in one but not in the other part ways."""
+    if not (a and b):  # recordings without hints say nothing about them
+        return a or b
+    n_hints, received = (sum(len(which) for which, _ in sums) for sums in (a, b))
+    if n_hints != received:
+        raise DataError(f"required {n_hints} hints as in fit, or none, received {received}.")
+    if [which for which, _ in a] != [which for which, _ in b]:
+        a, b = _one_by_one(a), _one_by_one(b)
+    return [(which, Ridge().merge(own, other)) for (which, own), (_, other) in zip(a, b, strict=True)]
+
+
+def _one_by_one(sums: HintSums) -> HintSums:
+    """Every hint with sums of its own; their common yy, which no solution needs, is left whole."""
+    singles = {
+        (column,): own._replace(y=own.y[[i]], zy=own.zy[:, [i]])
+        for which, own in sums
+        for i, column in enumerate(which)
+    }
+    return sorted(singles.items())

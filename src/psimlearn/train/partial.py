@@ -1,0 +1,80 @@
+"""More recordings for a filter that is already learnt: the sums go on, scaling and box stay as they are."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from psimlearn.errors import DivergedError
+from psimlearn.filter.filter import Filter
+from psimlearn.learners.ridge import Counting, Learner
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import example_rows, futures
+from psimlearn.train.examples import Lessons, examples
+from psimlearn.train.recipe import Recipe, check
+from psimlearn.train.score import held_out, scored
+
+__all__ = ["Absorbed", "absorbed"]
+
+
+class Absorbed(NamedTuple):
+    """A filter that has learnt more."""
+
+    filter: Filter
+    learner: Learner[Any]
+    sums: Any
+    outside: float
+    """The share of the new examples whose features lie outside the box of those seen before."""
+    error: float
+    """Closed-loop one-step error of the new filter on the new recordings, standardised."""
+
+
+def absorbed(
+    filter: Filter, learner: Learner[Any], sums: Any, data: Trajectories, n_rounds: int, recipe: Recipe
+) -> Absorbed:
+    """Go on with DAgger over new recordings.
+
+    Every recording in the sums was met once at the beginning and once in each round: so are the new ones.
+
+    Args:
+        filter: what was learnt so far.
+        learner: prepared, as it made the sums.
+        sums: the learner's summary of everything met so far.
+        data: new recordings with the same channels and inputs.
+        n_rounds: how many rounds made the filter.
+        recipe: by which it was made.
+    """
+    check(data, filter.features, recipe, "history")
+    lessons = _lessons(filter, data)
+    phi = lessons.y + filter.prior(lessons.x[lessons.rows])
+    fed = filter.feedback.linear(phi) + filter.feedback.shift
+    outside = float(filter.feedback.clipped(fed).mean())
+    current = filter
+    for number in range(n_rounds + 1):
+        z, y, _, _ = examples(current, lessons)
+        if number == 0 and isinstance(learner, Counting):
+            learner = learner.counting(z, y, filter.lags, more=True)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums of wild values are refused by solve
+            sums = learner.merge(sums, learner.summarise(z, y))
+            current = replace(filter, regressors=(learner.solve(sums),))
+    error = scored(0, current, held_out(current, data, "one-step")).error
+    if not np.isfinite(error):
+        raise DivergedError(
+            "required a filter that stays finite on the new recordings, received one that diverges; the model was left "
+            "as it was. Check the new recordings for other units or wild values, or fit() on everything again."
+        )
+    return Absorbed(current, learner, sums, outside, error)
+
+
+def _lessons(filter: Filter, data: Trajectories) -> Lessons:
+    """New recordings laid out for training under a filter's own scaling."""
+    table = filter.table(data)
+    plan, window = table.layout.plan, filter.features.window
+    x = filter.roll(table).x
+    rows, target_rows = example_rows(plan, window)
+    y = filter.features(futures(x, plan, window))[target_rows] - filter.prior(x[rows])
+    unbounded = np.full(len(filter.feedback.mean), np.inf)
+    low, high = filter.feedback.low, filter.feedback.high
+    return Lessons(
+        table, rows, target_rows, x, y, -unbounded if low is None else low, unbounded if high is None else high, None
+    )

@@ -1,0 +1,269 @@
+"""Where training begins: scaling, the first belief, the first examples, the first filter."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.errors import DataError
+from psimlearn.filter.features import Features, Stack
+from psimlearn.filter.feedback import Feedback
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.gaps import conditional_fill, error_covariance
+from psimlearn.filter.layout import Layout, Scaling, lay_out
+from psimlearn.filter.onehot import OneHot, onto_simplices
+from psimlearn.filter.regressors import Linear
+from psimlearn.learners.ridge import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import (
+    carried_forward,
+    example_rows,
+    futures,
+    histories,
+    lag_places,
+    later_futures,
+    whole_futures,
+)
+from psimlearn.train.coordinates import relative, weighted
+from psimlearn.train.examples import Lessons, filled_features
+from psimlearn.train.recipe import Init, Recipe, check
+
+__all__ = ["Beginning", "Ground", "begin", "ground", "standardisation"]
+
+FILL_PASSES = 3
+"""How often missing entries and history-regressed beliefs are refined in turn before training."""
+LEAST_SCALE = 0.1
+"""A belief that hardly moved at first may move later: no scale below this share of the features' own."""
+CONSTANT = 1e-12
+"""A standard deviation below this, relative to the largest value, is rounding."""
+LARGEST_BELIEF = 1e100
+"""Beyond this a belief counts as non-finite: its square would soon be."""
+
+
+class Ground(NamedTuple):
+    """What training starts from, whatever is tried on it: standardised rows and beliefs without a filter."""
+
+    train: Trajectories
+    features: Features
+    scaling: Scaling
+    input_scaling: Scaling | None
+    layout: Layout
+    x: Float[np.ndarray, "rows n"]
+    """Observations, with missing ones filled in."""
+    beliefs: Float[np.ndarray, "rows d"]
+    """m^0_t, regressed on history."""
+    phi: Float[np.ndarray, "rows d"]
+    """phi(f_t)."""
+    covariance: Float[np.ndarray, "n n"]
+    """Of the one-step errors of those beliefs."""
+
+
+class Beginning(NamedTuple):
+    """F_0, the prepared learner, its summary of D_0 (None if that is empty) and the training rows laid out."""
+
+    filter: Filter
+    learner: Learner[Any]
+    stats: Any
+    lessons: Lessons
+
+
+def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) -> Ground:
+    """Standardise, and regress the initial beliefs on history. Of the recipe, lags, prior, weight and rank are free."""
+    check(train, features, recipe, init)
+    scaling = standardisation(train.values, recipe.standardise)
+    input_scaling = None if train.inputs is None else standardisation(train.inputs, recipe.standardise)
+    layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
+    return Ground(train, features, scaling, input_scaling, layout, *_history_beliefs(layout, features))
+
+
+def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, rng: np.random.Generator) -> Beginning:
+    """Make the initial examples and fit F_0 to them."""
+    train, features, scaling, input_scaling, layout, x, beliefs, phi, covariance = ground
+    check(train, features, recipe, init)
+    layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
+    rows, target_rows = example_rows(layout.plan, features.window)
+    # a zero start has no beliefs yet: the features themselves stand in and set the scale
+    m = (beliefs if init == "history" else phi)[rows]
+    seen = phi[whole_futures(layout.plan, features.window)]
+    directions = _directions(m, recipe.rank)
+    spread = _spread(seen if directions is None else seen @ directions)
+    feedback = _feedback(m if directions is None else m @ directions, spread, directions, recipe)
+    d, width = phi.shape[1], len(feedback.mean) + recipe.lags * x.shape[1] + layout.u.shape[1]
+    filter = Filter(
+        features=features,
+        regressors=(Linear(np.zeros((width, d)), np.zeros(d)),),
+        initial=_initial(features, phi[layout.plan.block(0)], seen),
+        scaling=scaling,
+        feedback=feedback,
+        centre={"mean": np.ones(len(seen)) @ seen / len(seen), "zero": np.zeros(d), "last": None}[recipe.prior],
+        covariance=covariance,
+        lags=recipe.lags,
+        input_scaling=input_scaling,
+        feedthrough=recipe.feedthrough,
+        names=train.names,
+        alphabet=train.alphabet,
+    )
+    y = phi[target_rows] - filter.prior(x[rows])
+    lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
+    z = filter.inputs(m, x, layout, rows)
+    learner = _with_contexts(_in_coordinates(learner, filter, recipe, z).prepare(z, rng), z, y, recipe.lags)
+    if init == "zero":
+        return Beginning(filter, learner, None, lessons)
+    stats = learner.summarise(z, y)
+    filter = replace(filter, regressors=(learner.solve(stats),))
+    lessons = lessons._replace(same=(len(feedback.mean), stats))
+    return Beginning(filter, learner, stats if recipe.keep_start else None, lessons)
+
+
+def _in_coordinates(
+    learner: Learner[Any], filter: Filter, recipe: Recipe, z: Float[np.ndarray, "examples p"]
+) -> Learner[Any]:
+    """A learner that penalises changes and levels, if the recipe says so and it can."""
+    if recipe.level_weight is None or not isinstance(learner, Ridge | RandomFourierRidge):
+        return learner
+    assert isinstance(filter.features, Stack)
+    r, n, p = len(filter.feedback.mean), len(filter.scaling.mean), z.shape[1]
+    change = relative(filter.feedback, filter.features, n, recipe.lags, p)
+    deviation, own = np.std(z @ change, axis=0), np.std(z, axis=0)
+    weights = (recipe.belief_weight, recipe.level_weight)
+    return replace(learner, coordinates=weighted(change, deviation, own, r, n, recipe.lags, *weights))
+
+
+def _with_contexts(
+    learner: Learner[Any], z: Float[np.ndarray, "examples p"], y: Float[np.ndarray, "examples d"], lags: int
+) -> Learner[Any]:
+    """A learner of symbols that has counted what followed the last of them, if it can."""
+    return learner.counting(z, y, lags) if isinstance(learner, Counting) else learner
+
+
+def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:
+    """Mean and standard deviation of each channel as far as observed; a constant channel keeps its unit.
+
+    One that only rounding moves is measured by its own size where that is large, so that it hardly moves at all.
+    """
+    columns = np.ascontiguousarray(values.T)  # numpy reduces few long rows much faster than many short ones
+    empty = np.isnan(columns).all(axis=1)
+    if empty.any():
+        raise DataError(
+            f"channel {int(empty.argmax())}: required at least one observed value in the training trajectories, "
+            "received none. Leave the channel out."
+        )
+    if not wanted:
+        return Scaling(np.zeros(len(columns)), np.ones(len(columns)))
+    largest = np.maximum(np.nanmax(np.abs(columns), axis=1), np.finfo(float).tiny)
+    unit = columns / largest[:, None]  # keeps the squares of extreme scales finite
+    std = np.nanstd(unit, axis=1)
+    constant, top = std <= CONSTANT, np.nanmax(columns, axis=1)
+    mean = np.where(constant, top, np.nanmean(unit, axis=1) * largest)  # rounding in a large unit would be large
+    still = np.where(top == np.nanmin(columns, axis=1), 1.0, np.maximum(largest, 1.0))
+    return Scaling(mean, np.where(constant, still, std * largest))
+
+
+def _history_beliefs(
+    layout: Layout, features: Features
+) -> tuple[
+    Float[np.ndarray, "rows n"], Float[np.ndarray, "rows d"], Float[np.ndarray, "rows d"], Float[np.ndarray, "n n"]
+]:
+    """Beliefs without a filter: phi(f_t) regressed on the last observations and inputs before t.
+
+    Missing observations are filled in by the same regression, in turn. Returns the filled observations, the beliefs
+    m^0_t and the features phi(f_t) at every row, and the covariance of the beliefs' one-step errors.
+    """
+    plan, window = layout.plan, features.window
+    x = carried_forward(layout.x, plan) if layout.gappy else layout.x
+    if isinstance(features, OneHot):  # before the first symbol that was seen there is none to be carried
+        x = np.where(x.any(axis=1, keepdims=True), x, np.nanmean(layout.x, axis=0))
+    phi = features(futures(x, plan, window))
+    later = later_futures(plan, window)
+    for _ in range(FILL_PASSES if layout.gappy else 1):
+        h = histories(np.concatenate([x, layout.u], axis=1), plan, max(10, 2 * window))
+        stats = Ridge().summarise(h[later], phi[later])
+        m = Ridge(generalised_alpha(stats)).solve(stats)(h)
+        m[plan.block(0)] = phi[plan.block(0)].mean(axis=0)
+        if isinstance(features, OneHot):
+            m = _distributions(m, features, phi[later].mean(axis=0))
+        expected = features.observations(m)[:, 0]
+        covariance = error_covariance(layout.x - expected)
+        if layout.gappy:
+            x = conditional_fill(layout.x, expected, covariance)
+            phi = filled_features(features, layout, x, m)
+    return x, m, phi, covariance
+
+
+def _distributions(
+    m: Float[np.ndarray, "rows d"], features: OneHot, mean: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "rows d"]:
+    """Regressed beliefs as distributions; the mean where a regression had nothing but negative values."""
+    own = onto_simplices(m, features.n_simplices)
+    return np.where(np.isnan(own), mean, own)
+
+
+def _initial(
+    features: Features, first: Float[np.ndarray, "m d"], seen: Float[np.ndarray, "rows d"]
+) -> Float[np.ndarray, " d"]:
+    """m_1, the mean of phi(f_1); for symbols as if one recording more began like all windows on average.
+
+    First symbols of few recordings say little. A trace of even odds keeps anything from being impossible.
+    """
+    mean: np.ndarray = first.mean(axis=0)
+    if not isinstance(features, OneHot):
+        return mean
+    even = np.full(len(mean), features.n_simplices / len(mean))
+    smooth: np.ndarray = (len(first) * mean + seen.mean(axis=0) + even / len(seen)) / (len(first) + 1 + 1 / len(seen))
+    return smooth
+
+
+class _Spread(NamedTuple):
+    """How vectors are distributed, coordinate by coordinate."""
+
+    mean: Float[np.ndarray, " r"]
+    std: Float[np.ndarray, " r"]
+    low: Float[np.ndarray, " r"]
+    high: Float[np.ndarray, " r"]
+
+
+def _spread(vectors: Float[np.ndarray, "rows r"]) -> _Spread:
+    columns = np.ascontiguousarray(vectors.T)
+    return _Spread(columns.mean(axis=1), columns.std(axis=1), columns.min(axis=1), columns.max(axis=1))
+
+
+def _directions(beliefs: Float[np.ndarray, "examples d"], rank: int | None) -> Float[np.ndarray, "d r"] | None:
+    """The `rank` directions in which the initial beliefs vary most; None for all."""
+    if rank is None or rank >= beliefs.shape[1]:
+        return None
+    _, vectors = np.linalg.eigh(np.cov(beliefs.T))
+    return vectors[:, : -rank - 1 : -1].copy()
+
+
+def _feedback(
+    beliefs: Float[np.ndarray, "examples r"],
+    seen: _Spread,
+    directions: Float[np.ndarray, "d r"] | None,
+    recipe: Recipe,
+) -> Feedback:
+    """Scale and box of what is fed back, from the initial beliefs and the features seen, both along `directions`."""
+    mean, scale = np.zeros(len(seen.mean)), np.ones(len(seen.mean))
+    if recipe.standardise:
+        own = _spread(beliefs)
+        mean, scale = own.mean, np.maximum(own.std, LEAST_SCALE * seen.std)
+        scale = np.where(scale <= CONSTANT, 1.0, scale)
+    feedback = Feedback(mean, scale, recipe.belief_weight, directions)
+    if recipe.box is None:
+        return feedback
+    low, high = _guard(seen, feedback, recipe.guard)
+    gain, margin = recipe.belief_weight / scale, recipe.box * (seen.high - seen.low)
+    return feedback._replace(
+        low=np.maximum(low, (seen.low - margin - mean) * gain),
+        high=np.minimum(high, (seen.high + margin - mean) * gain),
+    )
+
+
+def _guard(
+    seen: _Spread, feedback: Feedback, guard: float | None
+) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
+    """Bounds of what is learnt from: a belief is an expectation of phi and cannot stray further than phi does."""
+    gain = feedback.weight / feedback.scale
+    reach = LARGEST_BELIEF if guard is None else guard * seen.std * gain + CONSTANT
+    middle = (seen.mean - feedback.mean) * gain
+    return middle - reach, middle + reach

@@ -1,0 +1,369 @@
+"""Rows through a pipe: the answers are those to whole recordings, at once, in flat memory, whatever else comes by."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from psimlearn import Ridge, Stack, Trajectories
+from psimlearn.cli import stream as streaming
+from psimlearn.cli.rows import Wanted
+from psimlearn.cli.stream import stream
+from psimlearn.errors import DataError
+from psimlearn.evaluate.calibrate import with_calibration
+from psimlearn.files.model import save
+from psimlearn.filter.features import Features, SecondMoment, StackSquares
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.tabulate import answer_names, answers_to
+from psimlearn.train import Recipe, dagger
+
+CHANNELS = ("a", "b")
+
+
+def recordings(n: int = 6, length: int = 30, gaps: float = 0.1) -> Trajectories:
+    rng = np.random.default_rng(3)
+    u = rng.standard_normal((n, length, 1))
+    x = np.cumsum(0.3 * u + 0.2 * rng.standard_normal((n, length, 2)), axis=1)
+    x[rng.random(x.shape) < gaps] = np.nan
+    x[:, 12:14] = np.nan  # nothing at all for a while
+    return Trajectories.of(x, u, names=CHANNELS)
+
+
+def learnt(features: Features = Stack(3), inputs: bool = False, feedthrough: bool = False) -> Filter:
+    data = recordings()
+    data = data if inputs else replace(data, inputs=None)
+    recipe = Recipe(lags=2, feedthrough=feedthrough)
+    rounds = dagger(data, data, features, Ridge(1e-3), rng=np.random.default_rng(0), n_rounds=1, recipe=recipe)
+    last = list(rounds)[-1].filter
+    return replace(with_calibration(last, [(last, data)]), names=CHANNELS)
+
+
+FILTER = learnt()
+
+
+def through(
+    filter: Filter,
+    chunks: Sequence[bytes],
+    wanted: Wanted = Wanted(CHANNELS, (), None, None),
+    steps: int = 1,
+    header: Sequence[str] | None = None,
+) -> str:
+    """What comes out when chunks go in one after the other."""
+    source, end = os.pipe()
+    out = io.BytesIO()
+
+    def write() -> None:
+        for chunk in chunks:
+            os.write(end, chunk)
+        os.close(end)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        stream(filter, wanted, steps, source, out, header)
+    finally:
+        os.close(source)
+        writer.join()
+    return out.getvalue().decode()
+
+
+def cell(value: float) -> str:
+    return "" if np.isnan(value) else repr(float(value))
+
+
+def lines_of(rows: np.ndarray) -> list[bytes]:
+    return [(",".join(map(cell, row)) + "\n").encode() for row in rows]
+
+
+def parsed(text: str) -> np.ndarray:
+    return np.array([[float(value or "nan") for value in row] for row in list(csv.reader(io.StringIO(text)))[1:]])
+
+
+CASES: dict[str, Callable[[], Filter]] = {
+    "means": lambda: FILTER,
+    "variances": lambda: learnt(StackSquares(3)),
+    "moments": lambda: learnt(SecondMoment(2)),
+    "inputs": lambda: learnt(inputs=True),
+    "inputs at once": lambda: learnt(inputs=True, feedthrough=True),
+    "uncalibrated": lambda: replace(FILTER, calibration=None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_pipe_answers_as_to_a_whole_recording(case: str) -> None:
+    filter, one = CASES[case](), recordings()[:1]
+    with_inputs = filter.input_scaling is not None
+    data = one if with_inputs else replace(one, inputs=None)
+    steps = 2 if with_inputs else 6  # without inputs, beyond the window too
+    rows = np.concatenate([data.values, data.inputs], axis=1) if data.inputs is not None else data.values
+    names = CHANNELS + ("u",) * with_inputs
+    wanted = Wanted(CHANNELS, names[2:], None, None)
+    text = through(filter, [(",".join(names) + "\n").encode(), *lines_of(rows)], wanted, steps)
+    assert text.splitlines()[0] == ",".join(answer_names(CHANNELS, steps))
+    expected = answers_to(filter, data, steps)
+    if case == "inputs at once":  # a pipe does not know the next input yet: what comes next is told as if it stayed
+        told = parsed(text)[:, :5]
+        np.testing.assert_allclose(told, expected[:, :5], rtol=1e-8, atol=1e-10)
+        assert data.inputs is not None
+        held = replace(data, inputs=np.concatenate([data.inputs[:29], data.inputs[28:29]]))
+        np.testing.assert_allclose(parsed(text)[28], answers_to(filter, held[:1], steps)[28], rtol=1e-8, atol=1e-10)
+    else:
+        np.testing.assert_allclose(parsed(text), expected, rtol=1e-8, atol=1e-10)
+    assert np.isnan(parsed(text)[:, 3]).any() == (case == "uncalibrated")
+
+
+def test_lines_together_or_one_by_one_or_cut_anywhere_are_the_same() -> None:
+    lines = [b"a,b\n", *lines_of(recordings()[0].values)]
+    whole = b"".join(lines)
+    pieces = [whole[i : i + 7] for i in range(0, len(whole), 7)]
+    expected = parsed(through(FILTER, [whole]))
+    assert len(expected) == 30
+    np.testing.assert_allclose(parsed(through(FILTER, lines)), expected, rtol=1e-11)
+    np.testing.assert_allclose(parsed(through(FILTER, [whole.rstrip(b"\n")])), expected, rtol=1e-11)
+    np.testing.assert_allclose(parsed(through(FILTER, pieces)), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        lambda text: b"\xef\xbb\xbf" + text,
+        lambda text: text.replace(b",", b";"),
+        lambda text: text.replace(b",", b"\t"),
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: b"\n\n" + text.replace(b"\n", b"\n\n"),
+        lambda text: text.replace(b"a,b\n", b'"a" , "b"\n').replace(b'"a" ', b'"a"').replace(b' "b"', b'"b"'),
+        lambda text: text.replace(b",\n", b",NA\n").replace(b"\n,", b"\nnull,"),
+        lambda text: text + text[:4],
+    ],
+    ids=["BOM", "semicolons", "tabs", "CRLF", "empty lines", "quotes", "NA", "header again"],
+)
+def test_dialects(dialect: Callable[[bytes], bytes]) -> None:
+    text = b"".join([b"a,b\n", *lines_of(recordings()[0].values)])
+    changed = dialect(text)
+    assert changed != text
+    np.testing.assert_array_equal(parsed(through(FILTER, [changed])), parsed(through(FILTER, [text])))
+
+
+def test_columns_in_any_order_with_others_between() -> None:
+    x = recordings()[0].values
+    rows = [b"note,b,a\n", *(f'"x, y",{cell(b)},{cell(a)}\n'.encode() for a, b in x)]
+    expected = parsed(through(FILTER, [b"a,b\n", *lines_of(x)]))
+    np.testing.assert_array_equal(parsed(through(FILTER, rows)), expected)
+
+
+def test_recordings_may_alternate() -> None:
+    data = replace(recordings()[:3], inputs=None)
+    wanted = Wanted(CHANNELS, (), "id", "t")
+    rows = [
+        f"r{i},{t},{cell(a)},{cell(b)}\n".encode() for t in range(30) for i in (2, 0, 1) for a, b in [data[i].values[t]]
+    ]
+    text = through(FILTER, [b"id,t,a,b\n", *rows], wanted)
+    head, *answers = csv.reader(io.StringIO(text))
+    assert head[:3] == ["id", "t", "log_likelihood"]
+    assert [row[:2] for row in answers[:4]] == [["r2", "0"], ["r0", "0"], ["r1", "0"], ["r2", "1"]]
+    for i in range(3):
+        own = np.array([[float(v or "nan") for v in row[2:]] for row in answers if row[0] == f"r{i}"])
+        np.testing.assert_allclose(own, answers_to(FILTER, data[[i]], 1), rtol=1e-8, atol=1e-10)
+
+
+def test_ids_are_text() -> None:
+    """7 and 007 are two recordings: the second begins where nothing was seen."""
+    wanted = Wanted(CHANNELS, (), "id", None)
+    _, first, second, third = csv.reader(io.StringIO(through(FILTER, [b"id,a,b\n7,1,2\n007,1,2\n7,1,2\n"], wanted)))
+    assert (first[0], second[0]) == ("7", "007")
+    assert first[1:] == second[1:]
+    assert third[1:] != first[1:]
+
+
+def test_the_recording_that_was_silent_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "MOST_STREAMS", 2)
+    wanted = Wanted(CHANNELS, (), "id", None)
+    text = through(FILTER, [b"id,a,b\n0,1,2\n1,1,2\n0,1,2\n2,1,2\n0,1,2\n1,1,2\n"], wanted)
+    _, zero, one, again, _, third, forgotten = csv.reader(io.StringIO(text))
+    assert zero[1:] == one[1:] == forgotten[1:]
+    assert again[1:] != third[1:]
+
+
+def test_json_lines() -> None:
+    data = replace(recordings()[:1], inputs=None)
+    wanted = Wanted(CHANNELS, (), "id", "t")
+    lines = [
+        json.dumps({"t": t, "id": "x", "more": [1], "b": b, **({} if np.isnan(a) else {"a": a})}).replace("NaN", "null")
+        + "\n"
+        for t, (a, b) in enumerate(data.values.tolist())
+    ]
+    answers = [json.loads(line) for line in through(FILTER, [line.encode() for line in lines], wanted, 2).splitlines()]
+    assert list(answers[0]) == ["id", "t", *answer_names(CHANNELS, 2)]
+    assert [(answer["id"], answer["t"]) for answer in answers] == [("x", t) for t in range(30)]
+    told = [[np.nan if value is None else value for value in list(answer.values())[2:]] for answer in answers]
+    np.testing.assert_allclose(told, answers_to(FILTER, data, 2), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"1,2,3\n", "line 3: required 2 cells as in the header, received 3: '1,2,3'. Left out."),
+        (b"1\n", "line 3: required 2 cells as in the header, received 1: '1'. Left out."),
+        (b"ERR,2\n", "line 3, column 'a': required a number, received 'ERR'."),
+        (b"1_0,2\n", "line 3, column 'a': required a number, received '1_0'."),
+        (b"inf,2\n", "line 3, column 'a': required a finite number, received inf. Taken as not observed."),
+        (b'"1,5",2\n', "line 3, column 'a': required a number with a decimal point, received '1,5', with a comma."),
+        (b"\xff\xfe,2\n", "line 3, column 'a': required a number"),
+    ],
+)
+def test_a_bad_row_is_named_and_the_stream_goes_on(line: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = through(FILTER, [b"a,b\n0.1,0.2\n" + line + b"0.3,0.4\n"])
+    assert said in capsys.readouterr().err
+    assert len(text.splitlines()) == 4  # every row has its answer
+    whole = said.endswith("Left out.")
+    clean = through(FILTER, [b"a,b\n0.1,0.2\n" + (b"" if whole else b",2\n") + b"0.3,0.4\n"])
+    assert text.splitlines()[-1] == clean.splitlines()[-1]
+    if whole:
+        assert set(text.splitlines()[2]) == {","}
+        assert text.splitlines()[:2] == clean.splitlines()[:2]
+
+
+@pytest.mark.parametrize(
+    "line", [b"{\n", b"[1, 2]\n", b'{"a": "x", "b": 2}\n', b'{"a": true, "b": 2}\n', b"[" * 5000 + b"\n"]
+)
+def test_bad_json_is_named_and_the_stream_goes_on(line: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    good = b'{"a": 0.1, "b": 0.2}\n'
+    text = through(FILTER, [good + line + good])
+    assert "line 2" in capsys.readouterr().err
+    answers = [json.loads(answer) for answer in text.splitlines()]
+    assert len(answers) == 3
+    assert all(answer["log_likelihood"] is not None for answer in (answers[0], answers[2]))
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (("1", "3", "2"), "line 4: required times that rise, received 2 after 3.0"),
+        (("1", "2", "2"), "line 4: required times that rise"),
+        (("2026-01-01", "2026-01-02T00:00:01", "2026-01-02"), "line 4: required times that rise"),
+        (("1", "2", "2026-01-02"), "line 4: required times of one kind"),
+        (("1", "2", "noon"), "line 4: required a time as a number or in ISO 8601, received 'noon'"),
+        (("1", "2", "nan"), "line 4: required a time, received 'nan'"),
+    ],
+)
+def test_times_must_rise(times: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{time},1,2\n" for time in times)
+    text = through(FILTER, [f"t,a,b\n{rows}".encode()], Wanted(CHANNELS, (), None, "t"))
+    assert said in capsys.readouterr().err
+    assert len(text.splitlines()) == 4
+    assert set(text.splitlines()[3]) == {","}
+
+
+def test_inputs_that_were_not_observed_leave_a_row_out(capsys: pytest.CaptureFixture[str]) -> None:
+    filter, wanted = learnt(inputs=True), Wanted(CHANNELS, ("u",), None, None)
+    text = through(filter, [b"a,b,u\n1,2,3\n1,2,\n2,1,3\n"], wanted)
+    clean = through(filter, [b"a,b,u\n1,2,3\n2,1,3\n"], wanted)
+    assert "line 3" in capsys.readouterr().err
+    assert text.splitlines()[3] == clean.splitlines()[2]
+
+
+def test_rows_without_a_header() -> None:
+    lines = lines_of(recordings()[0].values)
+    expected = through(FILTER, [b"a,b\n", *lines])
+    assert through(FILTER, lines, header=["a", "b"]) == expected
+    swapped = [b";".join(reversed(line.strip().split(b","))) + b"\n" for line in lines]
+    assert through(FILTER, swapped, header=["b", "a"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "required rows, received nothing"),
+        (b"\n \n", "required rows, received nothing"),
+        (b"1,2\n3,4\n", "required the names of the columns, received numbers"),
+        (b"a,c\n1,2\n", r"required columns \['b'\] as the model was learnt with, received \['a', 'c'\]"),
+        (b"a,b,a\n1,2,3\n", "required different names"),
+    ],
+)
+def test_streams_that_are_none(text: bytes, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        through(FILTER, [text])
+
+
+def test_a_header_alone_gets_a_header_alone() -> None:
+    assert through(FILTER, [b"a,b\n"]).splitlines() == [",".join(answer_names(CHANNELS, 1))]
+
+
+def test_an_empty_line_is_a_row_of_a_single_channel() -> None:
+    data = Trajectories.of(recordings().values[:, :1].reshape(6, 30, 1), names=["a"])
+    rounds = dagger(data, data, Stack(2), Ridge(1e-3), rng=np.random.default_rng(0), n_rounds=0)
+    text = through(next(rounds).filter, [b"a\n1\n\n2\n"], Wanted(("a",), (), None, None))
+    assert [line.split(",")[0] == "0" for line in text.splitlines()[1:]] == [False, True, False]
+
+
+def test_lines_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "LONGEST", 1000)
+    with pytest.raises(DataError, match="without an end of line"):
+        through(FILTER, [b"a,b\n" + b"1" * 5000])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how much memory was used")
+def test_memory_stays_flat(tmp_path: Path) -> None:
+    """Four times as many rows take no more at their peak."""
+    process = piped(tmp_path)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("a,b\n")
+    process.stdout.readline()
+
+    def peak_after(n_rows: int) -> int:
+        """KiB."""
+        rows, answers = process.stdin, process.stdout
+        assert rows is not None
+        assert answers is not None
+        writer = threading.Thread(target=lambda: rows.write("0.123456789,0.987654321\n" * n_rows))
+        writer.start()
+        for _ in range(n_rows):
+            assert answers.readline()
+        writer.join()
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0])
+
+    few, many = peak_after(20_000), peak_after(60_000)
+    process.communicate()
+    assert many - few < 2048
+
+
+def piped(folder: Path) -> subprocess.Popen[str]:
+    save(FILTER, folder / "m.psim")
+    command = [sys.executable, "-m", "psimlearn", "filter", str(folder / "m.psim")]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+
+def test_each_row_is_answered_before_the_next_is_sent(tmp_path: Path) -> None:
+    """Through a real pipe to a real process."""
+    process = piped(tmp_path)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("a,b\n")
+    assert process.stdout.readline().startswith("log_likelihood,a.expected")
+    for row in ("0.1,0.2\n", "0.3,\n", "x,1,2\n", "0.1,0.4\n"):
+        process.stdin.write(row)
+        assert len(process.stdout.readline().split(",")) == 9
+    process.stdin.close()
+    assert process.stdout.read() == ""
+    assert process.wait() == 0
+    process.stdout.close()
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    save(FILTER, tmp_path / "m.psim")
+    (tmp_path / "x.csv").write_bytes(b"a,b\n" + b"0.1,0.2\n" * 50_000)
+    command = f"{sys.executable} -m psimlearn filter {tmp_path}/m.psim - < {tmp_path}/x.csv | head -2"
+    told = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert len(told.stdout.splitlines()) == 2
+    assert told.stderr == ""

@@ -1,0 +1,484 @@
+"""PSIM for symbols, from fit to file; likelihood for numbers; symbols as inputs of numbers."""
+
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import numpy as np
+import pytest
+import scipy.stats
+from hmmlearn.hmm import CategoricalHMM
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import GaussianNB
+
+from psimlearn import PSIM, Trajectories, load
+from psimlearn.baselines import Kalman, KGram
+from psimlearn.datasets import long_memory_hmm, three_state_hmm, two_state_hmm
+from psimlearn.errors import DataError, ModelFileError, SettingsError
+from psimlearn.estimator.parameters import interpreted
+from psimlearn.evaluate.horizons import errors_by_horizon
+from psimlearn.filter.features import StackSquares
+from psimlearn.filter.onehot import OneHotProduct
+from psimlearn.filter.symbols import SymbolLive
+from psimlearn.learners.gaussian import GaussianLearner, nats_and_gradient
+from psimlearn.learners.ridge import Ridge
+from psimlearn.learners.symbolic import SymbolRidge
+from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.train import Recipe, best, dagger
+from psimlearn.train.losses import GaussianNLL, LogLoss
+from psimlearn.train.score import held_out, scored
+
+RNG = np.random.default_rng
+WORDS = np.array(["sun", "rain", "fog"])
+
+
+def weather(m: int, T: int, seed: int) -> list[list[Any]]:
+    return [WORDS[row].tolist() for row in three_state_hmm(RNG(7)).simulate(m, T, RNG(seed))]
+
+
+@pytest.fixture(scope="module")
+def model() -> PSIM:
+    return PSIM(2, features="onehot", n_rounds=4, random_state=0).fit(weather(300, 30, 0))
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users run it: without a check of every annotation at every step, of which other tests make enough."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+def test_predictions_in_the_form_of_the_recordings(model: PSIM) -> None:
+    X = [["sun", None, "fog", "rain"], ["rain"]]
+    symbols, p = model.predict(X), model.predict_proba(X)
+    assert [len(part) for part in symbols] == [4, 1]
+    assert [part.shape for part in p] == [(4, 3), (1, 3)]
+    order = np.array(["fog", "rain", "sun"])  # of the alphabet
+    for own, probabilities in zip(symbols, p, strict=True):
+        np.testing.assert_array_equal(own, order[probabilities.argmax(axis=1)])
+    np.testing.assert_allclose(np.concatenate(p).sum(axis=1), 1.0, atol=1e-12)
+    two = model.predict_proba(X, horizon=2)[0]
+    np.testing.assert_allclose(two[2], model.filter_.forecast(Trajectories.of_symbols(X, alphabet=order), 2)[1, 1])
+    assert model.predict(np.array(["sun", "fog"])).shape == (2,)
+    assert model.forecast(X, 3).shape == (2, 3)
+    assert model.forecast(np.array(["sun", "fog"]), 3).shape == (3,)
+    assert model.transform(X)[0].shape == (4, 9)
+    as_trajectories = Trajectories.of_symbols(X, alphabet=model.filter_.alphabet)
+    np.testing.assert_array_equal(model.predict_proba(as_trajectories)[0], p[0])
+    np.testing.assert_array_equal(model.predict_proba([as_trajectories[0]])[0], p[0])
+
+
+def test_scores_are_mean_log_likelihoods(model: PSIM) -> None:
+    X = weather(20, 25, 1)
+    X[3][4] = None
+    nats, p = model.score_samples(X), model.predict_proba(X)
+    for own, likelihood, recording in zip(p, nats, X, strict=True):
+        for t, symbol in enumerate(recording):
+            expected = 0.0 if symbol is None else np.log(own[t, ["fog", "rain", "sun"].index(symbol)])
+            assert likelihood[t] == pytest.approx(expected, abs=1e-12)
+    seen = 20 * 25 - 1
+    assert model.score(X) == pytest.approx(np.concatenate(nats).sum() / seen, abs=1e-12)
+    exact = three_state_hmm(RNG(7)).forward()
+    data = Trajectories.of_symbols(X, alphabet=WORDS)  # the model's own order of symbols
+    best_possible = -errors_by_horizon(exact, data, measure=LogLoss().nats)[0]
+    assert best_possible - 0.02 < model.score(X) < 0
+
+
+def test_a_learnt_filter_agrees_with_the_likelihood_of_hmmlearn() -> None:
+    """Sums of log-likelihoods of the exact model, by somebody else, bound and nearly reach those learnt."""
+    hmm = two_state_hmm()
+    train, test = hmm.simulate(500, 40, RNG(0)), hmm.simulate(200, 40, RNG(1))
+    model = PSIM(3, features="onehot", n_rounds=4, random_state=0).fit(list(train))
+    peer = CategoricalHMM(2)
+    peer.startprob_, peer.transmat_, peer.emissionprob_ = hmm.start, hmm.transition.T, hmm.emission.T
+    exact = peer.score(test.reshape(-1, 1), [40] * 200) / test.size
+    assert exact - 2e-3 < model.score(list(test)) < exact + 2e-3
+
+
+def test_live_streams_equal_whole_recordings(model: PSIM) -> None:
+    recording: list[Any] = weather(1, 30, 3)[0]
+    recording[5] = recording[6] = None
+    p, nats = model.predict_proba([recording])[0], model.score_samples([recording])[0]
+    live = model.start()
+    assert isinstance(live, SymbolLive)
+    for t, symbol in enumerate(recording):
+        np.testing.assert_allclose(live.predict_proba(), p[t], rtol=0, atol=1e-12)
+        assert live.predict() == model.predict([recording])[0][t]
+        live.update(symbol)
+        assert live.log_likelihood == pytest.approx(nats[t], abs=1e-12)
+    assert live.forecast(4).tolist() == model.forecast([recording], 4)[0].tolist()
+    bank = model.start(3)
+    for symbol in recording:
+        bank.update([symbol, "sun", None])
+    np.testing.assert_allclose(bank.predict_proba()[0], live.predict_proba(), rtol=0, atol=1e-12)
+    with pytest.raises(DataError, match="one for each of 3 streams"):
+        bank.update(["sun"])
+    before = live.belief
+    with pytest.raises(DataError, match=r"required one of \['fog', 'rain', 'sun'\].*received 'snow'"):
+        live.update("snow")
+    np.testing.assert_array_equal(live.belief, before)
+    live.reset()
+    np.testing.assert_allclose(live.predict_proba(), p[0], rtol=0, atol=1e-12)
+    assert "3 symbols" in repr(live)
+
+
+def test_probabilities_of_continuations_sum_to_one_and_are_sampled(model: PSIM) -> None:
+    live = model.start()
+    live.update("sun")
+    words = [[a, b, c] for a in WORDS for b in WORDS for c in WORDS]
+    p = np.array([live.probability(word) for word in words])
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    assert live.probability(["sun", None, "fog"]) == pytest.approx(
+        sum(live.probability(["sun", b, "fog"]) for b in WORDS), abs=1e-12
+    )
+    features = model.filter_.features
+    assert isinstance(features, OneHotProduct)
+    pair = features.probability(live.belief[None], np.array([2, 0]))[0]  # sun, then fog, in the order of the alphabet
+    assert pair == pytest.approx(live.probability(["sun", "fog"]), rel=0.05)
+    bank = model.start(4000)
+    bank.update(["sun"] * 4000)
+    drawn = bank.sample(3, RNG(0))
+    shares = np.array([np.mean((drawn == word).all(axis=1)) for word in words])
+    assert np.abs(shares - p).max() < 5 * np.sqrt(p.max() / 4000)
+    assert live.sample(5, RNG(0)).shape == (5,)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_files_keep_symbols_apart(tmp_path: Path) -> None:
+    codes = two_state_hmm().simulate(100, 20, RNG(0))
+    X = [[(1, "1")[code] for code in row] for row in codes]
+    for settings in (
+        {"learner": "ridge"},
+        {"learner": "logistic"},
+        {"learner": SymbolRidge(OneHotProduct(2), 1e-4, "linear")},
+    ):
+        model = PSIM(2, features="onehot", n_rounds=2, random_state=0, **settings).fit(X)
+        model.save(tmp_path / "m.psim")
+        again = PSIM.load(tmp_path / "m.psim")
+        assert again.filter_.alphabet == Alphabet((1, "1"))
+        np.testing.assert_array_equal(again.predict_proba(X)[0], model.predict_proba(X)[0])
+        assert again.predict(X)[0].tolist() == model.predict(X)[0].tolist()
+        assert again.summary() == model.summary()
+        assert load(tmp_path / "m.psim").alphabet == Alphabet((1, "1"))
+    model = PSIM(2, features="onehot", learner=GaussianNB(), n_rounds=1, random_state=0).fit(X)
+    with pytest.raises(ModelFileError, match="required a word"):
+        model.save(tmp_path / "m.psim")
+
+
+def test_learning_goes_on(tmp_path: Path) -> None:
+    hmm = three_state_hmm(RNG(7))
+    parts = [list(hmm.simulate(200, 30, RNG(seed))) for seed in range(3)]
+    model = PSIM(2, features="onehot", n_rounds=3, random_state=0).fit(parts[0])
+    model.save(tmp_path / "m.psim", with_sums=True)
+    again = PSIM.load(tmp_path / "m.psim")
+    model.partial_fit(parts[1])
+    again.partial_fit(parts[1])
+    np.testing.assert_allclose(again.predict_proba(parts[2])[0], model.predict_proba(parts[2])[0], atol=1e-12)
+    assert again.sums_.n == 2 * 200 * 28 * (model.n_rounds_ + 1)
+
+
+def exclusive(m: int, T: int, rng: np.random.Generator) -> list[list[int]]:
+    """Each symbol is the exclusive or of the two before the last, but for one in ten."""
+    x = rng.integers(2, size=(m, T))
+    for t in range(3, T):
+        x[:, t] = (x[:, t - 2] ^ x[:, t - 3]) ^ (rng.random(m) < 0.1)
+    return [row.tolist() for row in x]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_contexts_are_chosen_where_the_last_few_symbols_tell_all(tmp_path: Path) -> None:
+    """No belief about one symbol could remember three. The entropy of a symbol is known."""
+    train, test = exclusive(150, 40, RNG(0)), exclusive(300, 40, RNG(1))
+    model = PSIM(1, features="onehot", n_rounds=2, random_state=0).fit(train)
+    assert model.report_["choices"]["lags"] >= 3
+    assert model.report_["choices"]["floor"] == 0.9
+    nats = np.array([own[3:] for own in model.score_samples(test)])
+    entropy = -(0.1 * np.log(0.1) + 0.9 * np.log(0.9))
+    assert entropy - 0.01 < -nats.mean() < entropy + 0.02
+    assert np.log(2) - 0.01 < -PSIM(1, features="onehot", lags=1, n_rounds=1, random_state=0).fit(train).score(test)
+    gappy: list[Any] = [0, 1, None, 1, 1, 0, 0]
+    p = model.predict_proba([gappy])[0]
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    assert p[4].max() < 0.7  # of the two that matter, one was not observed
+    assert p[6, 0] > 0.8
+    model.save(tmp_path / "m.psim", with_sums=True)
+    again = PSIM.load(tmp_path / "m.psim")
+    np.testing.assert_array_equal(again.predict_proba([gappy])[0], p)
+    more = exclusive(50, 40, RNG(2))
+    for own in (model, again):
+        own.partial_fit(more)
+        assert isinstance(own.learner_, SymbolRidge)
+        assert own.learner_.contexts is not None
+        assert own.learner_.contexts.counts[0].sum() == (150 + 50) * 39
+    np.testing.assert_array_equal(again.predict_proba([gappy])[0], model.predict_proba([gappy])[0])
+    assert not np.array_equal(model.predict_proba([gappy])[0], p)
+
+
+def test_windows_of_a_handy_size() -> None:
+    windows = {}
+    for v in (2, 3, 5, 9):
+        X = [RNG(v).integers(v, size=40).tolist() for _ in range(3)]
+        for features in ("onehot", "onehot-marginals"):
+            settings = interpreted(PSIM(features=features).get_params(), Trajectories.of_symbols(X))
+            windows[features, v] = settings.features.window
+    assert [windows["onehot", v] for v in (2, 3, 5, 9)] == [5, 3, 2, 1]
+    assert [windows["onehot-marginals", v] for v in (2, 3, 5, 9)] == [5, 5, 5, 5]
+    numbers = interpreted(PSIM().get_params(), Trajectories.of(np.zeros((3, 20, 1))))
+    assert numbers.features.window == 5
+    with pytest.raises(SettingsError, match="window: required 'auto' or a whole number"):
+        PSIM("three").fit(np.zeros((3, 20, 1)))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_unseen_symbols_and_others() -> None:
+    X = weather(40, 20, 0)
+    model = PSIM(2, features="onehot", n_rounds=1, random_state=0).fit(X)
+    with pytest.raises(DataError, match="received 'snow'"):
+        model.predict([["sun", "snow"]])
+    X[0][0] = X[7][3] = "hail"
+    other = PSIM(2, features="onehot", n_rounds=1, random_state=0).fit(
+        Trajectories.of_symbols(X, alphabet=["sun", "rain", "fog", "?"], other="?")
+    )
+    p = other.predict_proba([["sun", "snow", "fog"]])[0]
+    np.testing.assert_array_equal(p, other.predict_proba([["sun", "?", "fog"]])[0])
+    assert (p > 0).all()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_scikit_learns_tools_carry_symbols() -> None:
+    X = Trajectories.of_symbols(weather(60, 20, 0))
+    model = PSIM(2, features="onehot", n_rounds=1, random_state=0)
+    scores = cross_val_score(model, X, cv=3)
+    assert (scores < 0).all()
+    assert (scores > -np.log(3)).all()
+    assert clone(model).get_params() == model.get_params()
+    assert not hasattr(PSIM(), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"prior": "last"}, "prior: required 'auto' for symbols"),
+        ({"rank": 2}, "rank: required None for symbols"),
+        ({"learner": "rff"}, r"learner: required one of \('ridge', 'logistic'\)"),
+        ({"learner": SymbolRidge(OneHotProduct(3))}, "required one for OneHotProduct"),
+        ({"window": 9}, r"3\^9"),
+        ({"features": "stack"}, "learnt with features='onehot'"),
+        ({"trainer": "dagger+backprop"}, "trainer: required 'dagger' or 'forward' for symbols"),
+    ],
+)
+def test_settings_without_meaning_are_refused(settings: dict[str, Any], message: str) -> None:
+    given = {"window": 2, "features": "onehot", "random_state": 0} | settings
+    with pytest.raises((SettingsError, DataError, ValueError), match=message):
+        PSIM(**given).fit(weather(10, 12, 0))
+
+
+def test_symbols_need_features_of_symbols_and_numbers_do_not() -> None:
+    with pytest.raises(SettingsError, match="'onehot'"):
+        PSIM(2).fit(Trajectories.of_symbols(weather(10, 12, 0)))
+    with pytest.raises(DataError, match="of_symbols"):
+        PSIM(2, features="onehot").fit(Trajectories.of(np.zeros((3, 10, 1))))
+    model = PSIM(2, features="onehot", n_rounds=1).fit(weather(10, 12, 0))
+    with pytest.raises(SettingsError, match="predict_proba"):
+        model.predict_interval(weather(1, 5, 0))
+    with pytest.raises(DataError, match="alphabet"):
+        model.predict(Trajectories.of_symbols([["a", "b", "c"]]))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_single_short_sequence_teaches_something() -> None:
+    text = "to be or not to be that is the question " * 3
+    model = PSIM(2, features="onehot-marginals", random_state=0).fit(text)
+    assert model.score(text) > np.log(1 / 20)
+    tiny = PSIM(1, features="onehot", random_state=0).fit([0, 1, 0, 1, 1])
+    assert 0 < tiny.predict_proba([0, 1])[1].min() < 1
+    assert "too few rows" in tiny.summary()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_long_memory_is_learnt_where_kgrams_fail() -> None:
+    hmm = long_memory_hmm()
+    train, test = (
+        Trajectories.of_symbols(list(hmm.simulate(m, 300, RNG(seed))), alphabet=range(3))
+        for seed, m in enumerate((300, 150))
+    )
+    model = PSIM(2, features="onehot", n_rounds=10, random_state=0).fit(train)
+    exact, learnt, five = (
+        errors_by_horizon(f, test, measure=LogLoss().nats)[0]
+        for f in (hmm.forward(), model.filter_, KGram.fit(train, 5))
+    )
+    assert five - exact > 0.02
+    assert (five - learnt) / (five - exact) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_probabilities_stay_probabilities_for_ever(model: PSIM) -> None:
+    """1e5 live steps, gaps among them."""
+    steps = 100_000
+    codes = RNG(0).choice(3, steps).astype(object)
+    codes[RNG(1).random(steps) < 0.1] = None
+    words = [None if code is None else str(WORDS[code]) for code in codes]
+    beliefs, p = np.empty((steps, 9)), np.empty((steps, 3))
+    live = model.start()
+    for t, word in enumerate(words):
+        live.update(word)
+        beliefs[t], p[t] = live.belief, live.predict_proba()
+    for probabilities in (beliefs, p):
+        assert ((probabilities >= 0) & (probabilities <= 1)).all()
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    whole = model.predict_proba([words[:2001]])[0]
+    np.testing.assert_allclose(p[:2000], whole[1:], rtol=0, atol=1e-12)
+
+
+# -- likelihood for numbers --------------------------------------------------------------------------------------------
+
+
+def uneven(m: int, T: int, rng: np.random.Generator) -> Trajectories:
+    """A hidden level, and noise that grows with it."""
+    level, out = np.zeros(m), np.empty((m, T, 1))
+    for t in range(T):
+        level = 0.95 * level + 0.3 * rng.standard_normal(m)
+        out[:, t, 0] = level + 0.2 * np.exp(0.8 * level) * rng.standard_normal(m)
+    return Trajectories.of(out)
+
+
+def test_gaussian_divergence_is_the_likelihood_of_scipy_and_a_bregman_divergence() -> None:
+    rng = RNG(0)
+    mean, variance, x = rng.standard_normal((3, 2)), rng.random((3, 2)) + 0.1, rng.standard_normal((3, 2))
+    m, phi = np.concatenate([mean, mean**2 + variance], axis=1), np.concatenate([x, x**2], axis=1)
+    expected = -scipy.stats.norm.logpdf(x, mean, np.sqrt(variance)).sum(axis=1)
+    np.testing.assert_allclose(GaussianNLL().divergence(m, phi), expected, rtol=1e-12)
+    # generated by G = -1/2 sum log variance: -G(m) - <gradient of G at m, phi - m>, and constants
+    gradient = np.concatenate([mean / variance, -0.5 / variance], axis=1)
+    generated = 0.5 * np.log(variance).sum(axis=1) - np.sum(gradient * (phi - m), axis=1)
+    np.testing.assert_allclose(generated + 2 * 0.5 * np.log(2 * np.pi) + 2 * 0.5, expected, rtol=1e-12)
+
+
+def test_gradient_of_the_gaussian_likelihood() -> None:
+    rng = RNG(1)
+    z, mean = rng.standard_normal((30, 4)), rng.standard_normal((30, 2))
+    square, weights = mean**2 + 0.1, 0.3 * rng.standard_normal((2, 4, 2))
+    value, gradient = nats_and_gradient(weights, z, mean, square, 1e-2)
+    for i in range(weights.size):
+        step = np.zeros(weights.size)
+        step[i] = 1e-6
+        up, down = (
+            nats_and_gradient(weights + s * step.reshape(weights.shape), z, mean, square, 1e-2)[0] for s in (1, -1)
+        )
+        assert gradient[i] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-8)
+    assert np.isfinite(value)
+
+
+def test_mean_and_log_variance_are_found() -> None:
+    rng = RNG(2)
+    z = rng.standard_normal((20_000, 2))
+    f = z @ [[1.0], [-0.5]] + np.exp(0.5 * (z @ [[0.6], [0.2]] - 1.0)) * rng.standard_normal((20_000, 1))
+    learner = GaussianLearner(0.0, seed=0)
+    fitted = learner.solve(learner.summarise(z, np.concatenate([f, f**2], axis=1)))
+    np.testing.assert_allclose(fitted.linear.weights, [[1.0, 0.6], [-0.5, 0.2]], atol=0.03)
+    np.testing.assert_allclose(fitted.linear.intercept, [0.0, -1.0], atol=0.03)
+    moments = fitted(z[:5])
+    np.testing.assert_allclose(moments[:, 1] - moments[:, 0] ** 2, np.exp(fitted.linear(z[:5])[:, 1]), rtol=1e-12)
+
+
+def test_likelihood_beats_least_squares_at_likelihood() -> None:
+    rng = RNG(0)
+    train, held, test = (uneven(m, 50, rng) for m in (100, 30, 100))
+    nats = {}
+    learners: dict[str, Any] = {"gaussian": GaussianLearner(1e-3, max_rows=4000), "ridge": Ridge(1e-3)}
+    for name, learner in learners.items():
+        rounds = dagger(
+            train,
+            held,
+            StackSquares(2),
+            learner,
+            rng=rng,
+            n_rounds=2,
+            recipe=Recipe(prior="zero"),
+            loss=GaussianNLL(),
+        )
+        filter = best(rounds).filter
+        nats[name] = scored(0, filter, held_out(filter, test, "one-step", GaussianNLL())).error
+    constant = scipy.stats.norm(train.values.mean(), train.values.std())
+    marginal = -constant.logpdf(test.values).mean() - np.log(train.values.std())  # in standardised units
+    assert nats["gaussian"] < nats["ridge"]
+    assert nats["gaussian"] < marginal - 0.3
+
+
+def test_psim_by_likelihood(tmp_path: Path) -> None:
+    data = uneven(60, 40, RNG(3))
+    model = PSIM(2, features="squares", learner="gaussian", n_rounds=2, lags=1, belief_weight=1.0, random_state=0)
+    model.fit(data)
+    test = uneven(60, 40, RNG(4))
+    assert model.score(test) > 0.5
+    _, std = model.forecast(test, 1, return_std=True)
+    high = model.predict(test)
+    assert np.corrcoef(std[:, 0, 0], [part[-1, 0] for part in high])[0, 1] > 0.5  # high levels are noisy ones
+    model.save(tmp_path / "m.psim")
+    np.testing.assert_array_equal(PSIM.load(tmp_path / "m.psim").predict(test)[0], high[0])
+    with pytest.raises(SettingsError, match="features='squares'"):
+        PSIM(2, learner="gaussian").fit(data)
+
+
+# -- numbers driven by symbols -----------------------------------------------------------------------------------------
+
+MODES = Alphabet(("down", "idle", "up"))
+
+
+def driven(m: int, T: int, rng: np.random.Generator) -> tuple[Trajectories, np.ndarray]:
+    """A damped rotation that is seen through noise and pushed by modes; and what the pushes alone would do."""
+    A, push = 0.97 * np.array([[0.9, 0.2], [-0.2, 0.9]]), np.array([[-0.5, 0.0, 0.5], [0.2, -0.1, 0.3]])
+    x, pushed = np.empty((m, T, 1)), np.empty((m, T, 1))
+    words = rng.choice(MODES.symbols, size=(m, T))
+    u = np.stack([MODES.one_hot(own) for own in words])
+    s, d = np.zeros((m, 2)), np.zeros((m, 2))
+    for t in range(T):
+        x[:, t], pushed[:, t] = s[:, :1] + np.sqrt(0.3) * rng.standard_normal((m, 1)), d[:, :1]
+        s = s @ A.T + u[:, t] @ push.T + np.sqrt(0.05) * rng.standard_normal((m, 2))
+        d = d @ A.T + u[:, t] @ push.T
+    return Trajectories.of(x, inputs=u), pushed.reshape(-1, 1)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_filter_with_symbols_as_inputs_nears_the_kalman_filter_that_knows_the_system() -> None:
+    """By superposition the latter filters what is left of the observations without the pushes."""
+    A = 0.97 * np.array([[0.9, 0.2], [-0.2, 0.9]])
+    train, _ = driven(150, 60, RNG(0))
+    test, pushed = driven(150, 60, RNG(1))
+    kalman = Kalman(
+        A, np.eye(1, 2), 0.05 * np.eye(2), np.array([[0.3]]), np.zeros((2, 1)), np.zeros(2), np.zeros((2, 2))
+    )
+    left = Trajectories.of((test.values - pushed).reshape(150, 60, 1))
+    exact = kalman.forecast(left, 1)[:, 0] + pushed
+    learnt = PSIM(5, random_state=0).fit(train).filter_.forecast(test, 1)[:, 0]
+    least = np.mean((test.values - exact) ** 2)
+    assert least == pytest.approx(0.42, abs=0.03)
+    assert np.mean((learnt - exact) ** 2) < 0.01 * least
+
+
+def test_numbers_are_filtered_with_symbols_as_inputs() -> None:
+    """A level that drifts to where a mode pulls it; the mode is known, and is a word."""
+    rng = RNG(0)
+    modes = Alphabet(("down", "idle", "up"))
+    pull = {"down": -1.0, "idle": 0.0, "up": 1.0}
+    values, words = [], []
+    for _ in range(80):
+        own = np.repeat(rng.choice(modes.symbols, 12), 5)
+        level, rows = 0.0, []
+        for mode in own:
+            rows.append([level + 0.2 * rng.standard_normal()])
+            level = 0.8 * level + 0.5 * pull[str(mode)] + 0.05 * rng.standard_normal()
+        values.append(np.array(rows))
+        words.append(own)
+    inputs = [modes.one_hot(own) for own in words]
+    with_modes, without = Trajectories.of(values, inputs), Trajectories.of(values)
+    settings: dict[str, Any] = {"n_rounds": 3, "lags": 1, "prior": "mean", "random_state": 0}
+    scores = [PSIM(2, **settings).fit(data[:60]).score(data[60:]) for data in (with_modes, without)]
+    assert scores[0] > scores[1] + 0.02
+    model = PSIM(2, **settings).fit(with_modes)
+    up, down = (modes.one_hot([mode] * 10)[None] for mode in ("up", "down"))
+    higher, lower = (model.forecast(with_modes[:1], 10, future_inputs=u)[0, -1, 0] for u in (up, down))
+    assert higher > 1.5
+    assert lower < -1.5
