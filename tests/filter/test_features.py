@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from psimlearn import features
+from psimlearn.filter import features
 from psimlearn.filter.features import VARIANCE_FLOOR, Features, Persistent, SecondMoment, Stack, StackSquares, Variances
 from psimlearn.learners.ridge import Ridge
 from psimlearn.recordings.trajectories import Trajectories
