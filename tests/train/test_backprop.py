@@ -18,8 +18,9 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import psimlearn
 from oracles import loop_beliefs, ragged
-from psimlearn import PSIM, fitting
+from psimlearn import PSIM
 from psimlearn.baselines import TrainingMean
+from psimlearn.choose import fit as fitting
 from psimlearn.datasets import LinearSystem, long_memory_system, random_system
 from psimlearn.errors import DataError, DivergedError, MissingExtraError, SettingsError
 from psimlearn.evaluate.horizons import errors_by_horizon
