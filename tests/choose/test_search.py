@@ -18,7 +18,8 @@ from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate.horizons import errors_by_horizon, folds, time_folds
 from psimlearn.filter.features import Stack
-from psimlearn.filter.regressors import Linear, fourier_features
+from psimlearn.filter.fourier import fourier_features
+from psimlearn.filter.regressors import Linear
 from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger

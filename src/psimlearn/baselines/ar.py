@@ -129,7 +129,7 @@ class Autoregression:
 
     def _after(self, recent: Float[np.ndarray, "rows lags n"]) -> Float[np.ndarray, "rows horizon n"]:
         """What the last observations, newest first, lead one to expect."""
-        ahead = self.regressor(recent.reshape(len(recent), -1)).reshape(len(recent), self.horizon, -1)
+        ahead: np.ndarray = self.regressor(recent.reshape(len(recent), -1)).reshape(len(recent), self.horizon, -1)
         return ahead + recent[:, :1] if self.prior == "last" else ahead
 
 

@@ -201,7 +201,7 @@ class Course:
         derived = revised(begun, recipe.prior, recipe.belief_weight, recipe.level_weight)
         self._kept = {
             base: (begun, held),
-            kind: (derived, held._replace(table=derived.filter.refurnished(held.table))),
+            kind: (derived, held),
         }
         return self._kept[kind]
 

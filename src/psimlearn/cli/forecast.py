@@ -41,7 +41,6 @@ def forecast(model: Path, data: str, output: Path | None, force: bool, **others:
 
     from psimlearn.cli.files import check_free, write_table
     from psimlearn.cli.models import opened, read_for
-    from psimlearn.recordings.windows import unseen_at_end
 
     check_free(output, force)
     saved, steps = opened(model), others["steps"]
@@ -50,11 +49,9 @@ def forecast(model: Path, data: str, output: Path | None, force: bool, **others:
     inputs = _future_inputs(saved, given, others)
     filter = saved.filter
     state = filter.run(recordings, None if inputs is None else inputs[:, 0])[1]
-    mean = filter.ahead(state, steps, inputs)
-    unseen = unseen_at_end(recordings.values, recordings.offsets)
-    std = filter.deviation(state, steps, inputs, unseen)
-    reach = std * filter.multiples(steps, others["coverage"], unseen)
-    parts = {"": mean, ".std": std, ".low": mean - reach, ".high": mean + reach}
+    prediction = filter.predict(state, steps, inputs)
+    low, high = prediction.interval(others["coverage"])
+    parts = {"": prediction.mean, ".std": prediction.std, ".low": low, ".high": high}
     names = [f"{channel}{part}" for channel in saved.channels for part in parts]
     rows = np.stack(list(parts.values()), axis=-1).reshape(len(recordings) * steps, -1)
     ids = recordings.ids or range(len(recordings))

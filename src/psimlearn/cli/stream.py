@@ -12,9 +12,10 @@ from psimlearn.cli.formats import csv_cell, csv_numbers, json_lines
 from psimlearn.cli.options import say
 from psimlearn.cli.rows import Row, Wanted, csv_rows, json_rows
 from psimlearn.errors import DataError
-from psimlearn.filter.filter import Filter, State
+from psimlearn.filter.filter import Filter
 from psimlearn.filter.live import Live
-from psimlearn.filter.tabulate import Moment, answer_names, answers
+from psimlearn.filter.step import State
+from psimlearn.filter.tabulate import answer_names, answers
 
 __all__ = ["stream"]
 
@@ -224,6 +225,5 @@ class Stream:
             )
 
 
-def _together(positions: Sequence[Position]) -> Moment:
-    belief, recent, clock, unseen = (np.array(part) for part in zip(*positions, strict=True))
-    return Moment(State(belief, recent, clock), unseen)
+def _together(positions: Sequence[Position]) -> State:
+    return State(*(np.array(part) for part in zip(*positions, strict=True)))

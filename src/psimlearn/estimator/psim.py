@@ -31,14 +31,16 @@ from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
 from psimlearn.filter.features import Features
 from psimlearn.filter.live import Live
+from psimlearn.filter.predict import foretold
 from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
+from psimlearn.filter.rollout import rolled
 from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.learners.ridge import Coordinates, GramSums, Learner, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
 from psimlearn.recordings.forms import Received, ReceivedSymbols, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import foretelling, unseen_at_end
+from psimlearn.recordings.windows import foretelling
 from psimlearn.train.hints import hint_sums, merged_hints, with_hints
 from psimlearn.train.partial import absorbed
 from psimlearn.train.recipe import Recipe
@@ -223,10 +225,10 @@ class PSIM(TransformerMixin, BaseEstimator):
     def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper bounds around `predict` that cover this share of what is observed."""
         given = self._received(X)
-        data = given.trajectories
-        mean = self._foretold(data, horizon)
-        reach = self.filter_.reach(data, horizon, coverage)[foretelling(data.offsets, horizon)]
-        return given.returned(mean - reach, channels=True), given.returned(mean + reach, channels=True)
+        data, horizon = given.trajectories, at_least_one(horizon, "horizon")
+        prediction = foretold(self.filter_, data, horizon).at(foretelling(data.offsets, horizon))
+        low, high = (given.returned(bound, channels=True) for bound in prediction.interval(coverage))
+        return low, high
 
     def forecast(
         self,
@@ -250,21 +252,17 @@ class PSIM(TransformerMixin, BaseEstimator):
         data = given.trajectories
         inputs = self._future_inputs(future_inputs, len(data), at_least_one(steps, "steps"))
         state = self.filter_.run(data, None if inputs is None else inputs[:, 0])[1]
-        mean = self.filter_.ahead(state, steps, inputs)
         if not return_std and coverage is None:
-            return given.one_each(mean)
-        unseen = unseen_at_end(data.values, data.offsets)
-        std = self.filter_.deviation(state, steps, inputs, unseen)
-        if coverage is None:
-            return given.one_each(mean), given.one_each(std)
-        reach = std * self.filter_.multiples(steps, coverage, unseen)
-        return tuple(given.one_each(bound) for bound in (mean, mean - reach, mean + reach))
+            return given.one_each(self.filter_.ahead(state, steps, inputs))
+        prediction = self.filter_.predict(state, steps, inputs)
+        beside = (prediction.std,) if coverage is None else prediction.interval(coverage)
+        return tuple(given.one_each(part) for part in (prediction.mean, *beside))
 
     def transform(self, X: Any) -> Any:
         """The belief after each row, in standardised units; in the form of X."""
         given = self._received(X)
-        rollout = self.filter_.roll(self.filter_.table(given.trajectories))
-        return given.returned(rollout.layout.plan.packed(self.filter_.beliefs(rollout)))
+        rollout = rolled(self.filter_, given.trajectories)
+        return given.returned(rollout.layout.plan.packed(rollout.beliefs))
 
     def score(self, X: Any, y: Any = None) -> float:
         """R^2 of the one-step predictions, averaged over channels; NaN if no channel varies.

@@ -8,6 +8,8 @@ from jaxtyping import Float
 
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.gaps import error_covariance
+from psimlearn.filter.predict import claimed_variance, coming_inputs
+from psimlearn.filter.rollout import rolled
 from psimlearn.filter.uncertainty import calibrated
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
@@ -49,9 +51,11 @@ def _errors(
 
     Both are in these units and their squares: those of the filter that is to be calibrated.
     """
-    plan, state, inputs, _ = filter.standing(held, horizon)
+    rollout = rolled(filter, held)
+    plan, state = rollout.layout.plan, rollout.before
+    inputs = coming_inputs(held, plan, horizon)
     errors = (futures(held.values[plan.order], plan, horizon) - filter.ahead(state, horizon, inputs)) / unit
-    own = filter.own_variance(state, horizon, inputs)
+    own = claimed_variance(filter, state, horizon, inputs)
     return errors, None if own is None else own * (filter.scaling.scale / unit) ** 2
 
 

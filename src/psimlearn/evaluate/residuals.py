@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 
 from psimlearn.evaluate.calibrate import with_calibration
 from psimlearn.filter.filter import Filter
+from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
 
@@ -31,16 +32,13 @@ def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[
 
     The first rows of a recording, which are predicted from nothing, are left out.
     """
-    told = foretelling(data.offsets, horizon)
-    errors = np.abs(data.values - filter.forecast(data, horizon)[told])
-    later = _rows_from(data, horizon)
-    plan, state, inputs, unseen = filter.standing(data, horizon)
-    deviation = filter.deviation(state, horizon, inputs, unseen)
+    prediction = foretold(filter, data, horizon).at(foretelling(data.offsets, horizon))
+    known = _rows_from(data, horizon)[:, None] & ~np.isnan(data.values) & ~np.isnan(prediction.std)
     shares = []
-    for level in levels:  # as `Filter.reach`, which would run the filter for every level
-        reach = plan.packed(deviation * filter.multiples(horizon, level, unseen))[told]
-        known = later[:, None] & ~np.isnan(errors) & ~np.isnan(reach)
-        shares.append(np.mean((errors <= reach)[known]) if known.any() else np.nan)
+    for level in levels:
+        low, high = prediction.interval(level)
+        inside = (low <= data.values) & (data.values <= high)
+        shares.append(np.mean(inside[known]) if known.any() else np.nan)
     return np.array(shares)
 
 

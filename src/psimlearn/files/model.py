@@ -205,7 +205,7 @@ def _regressor_arrays(regressor: Regressor) -> Arrays:
     if isinstance(regressor, RandomFourier):
         return {"directions": regressor.directions, **vars(regressor.linear)}
     if isinstance(regressor, Conditional | Projected):
-        own = {"floor": np.array([regressor.floor]), "shares": regressor.shares, **vars(regressor.linear)}
+        own = {"floor": np.array([regressor.context_share]), "shares": regressor.shares, **vars(regressor.linear)}
         if isinstance(regressor, Conditional):
             own["contexts"] = regressor.contexts.astype(np.float64)
         return own

@@ -9,7 +9,6 @@ A share of every belief is what followed the last few symbols in training. A sma
 impossible; a large one makes k-grams of the filter, which for text is as it should be.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -19,7 +18,7 @@ from jaxtyping import Float, Int
 
 from psimlearn.filter.contexts import found
 from psimlearn.filter.onehot import OneHot, onto_simplices, softmax
-from psimlearn.filter.regressors import Linear, Opaque
+from psimlearn.filter.regressors import Drive, Linear, Opaque
 
 __all__ = ["Conditional", "Link", "Projected", "recent_symbols"]
 
@@ -41,7 +40,7 @@ class Conditional(Opaque):
     """The numbers of contexts, as in `Contexts`; the first is the empty one."""
     shares: Float[np.ndarray, "c d"]
     """What followed each."""
-    floor: float
+    context_share: float
     """The share of that in every belief."""
     features: OneHot
     link: Link
@@ -49,23 +48,24 @@ class Conditional(Opaque):
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
         """The next belief for each row."""
         d = self.shares.shape[1]
-        rows, symbols = np.nonzero(z[:, d : d + self._n_symbols])
-        given = self._given(self._known(z)[rows], symbols, self._places(z, rows, symbols))
+        m, known = z[:, :d], z[:, d:]
+        rows, symbols = np.nonzero(known[:, : self._n_symbols])
+        given = self._given(self._regressed(m, known)[rows], symbols, self._places(known, rows, symbols))
         if len(rows) == len(z):  # each is one symbol
             return given
         out = np.zeros((len(z), d))
-        np.add.at(out, rows, z[rows, d + symbols][:, None] * given)
+        np.add.at(out, rows, known[rows, symbols][:, None] * given)
         return out
 
-    def recursion(
-        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
-    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
-        """Where every symbol was observed, contexts are looked up at once; a block costs the linear map only."""
-        rows, symbols = np.nonzero(z[:, r : r + self._n_symbols])  # all of the belief is fed back
-        if len(rows) > len(z) or offset is not None:
-            return super().recursion(z, r, offset)
-        places = self._places(z, rows, symbols)
-        return lambda block: self._given(self._known(z[block]), symbols[block], places[block])
+    def drive(self, known: Float[np.ndarray, "b k"]) -> Drive:
+        """Where every symbol was observed, look all contexts up at once: a response then costs the linear map only."""
+        rows, symbols = np.nonzero(known[:, : self._n_symbols])
+        return (known,) if len(rows) != len(known) else (known, symbols, self._places(known, rows, symbols))
+
+    def respond(self, fed: Float[np.ndarray, "b r"], drive: Drive) -> Float[np.ndarray, "b d"]:
+        """The next belief for each row; all of the belief is fed back."""
+        known, *looked_up = drive
+        return self._given(self._regressed(fed, known), *looked_up) if looked_up else super().respond(fed, drive)
 
     def _given(
         self, known: Float[np.ndarray, "b q"], symbols: Int[np.ndarray, " b"], places: Int[np.ndarray, " b"]
@@ -75,7 +75,7 @@ class Conditional(Opaque):
         weights, intercept = self.linear.weights.reshape(-1, v, d), self.linear.intercept.reshape(v, d)
         if len(symbols) == 1:  # a stream by itself, which should not wait
             y = known @ weights[:, symbols[0]] + intercept[symbols[0]]
-            return _mixed(y, self.shares[places], self.floor, self.features, self.link)
+            return _mixed(y, self.shares[places], self.context_share, self.features, self.link)
         order = np.argsort(symbols, kind="stable")
         edges = np.searchsorted(symbols, np.arange(v + 1), sorter=order).tolist()
         known, y = known[order], np.empty((len(known), d))
@@ -83,22 +83,22 @@ class Conditional(Opaque):
             if first < end:
                 np.matmul(known[first:end], weights[:, symbol], out=y[first:end])
                 y[first:end] += intercept[symbol]
-        mixed = _mixed(y, self.shares[places[order]], self.floor, self.features, self.link)
+        mixed = _mixed(y, self.shares[places[order]], self.context_share, self.features, self.link)
         given = np.empty_like(y)
         given[order] = mixed
         return given
 
-    def _known(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
-        """[m; u]."""
-        d, n_inputs = self.shares.shape[1], len(self.linear.weights) - self.shares.shape[1]
-        return np.concatenate([z[:, :d], z[:, z.shape[1] - n_inputs :]], axis=1) if n_inputs else z[:, :d]
+    def _regressed(self, m: Float[np.ndarray, "b d"], known: Float[np.ndarray, "b k"]) -> Float[np.ndarray, "b q"]:
+        """[m; u], the inputs of the linear map."""
+        n_inputs = len(self.linear.weights) - m.shape[1]
+        return np.concatenate([m, known[:, known.shape[1] - n_inputs :]], axis=1) if n_inputs else m
 
     def _places(
-        self, z: Float[np.ndarray, "b p"], rows: Int[np.ndarray, " some"], symbols: Int[np.ndarray, " some"]
+        self, known: Float[np.ndarray, "b k"], rows: Int[np.ndarray, " some"], symbols: Int[np.ndarray, " some"]
     ) -> Int[np.ndarray, " some"]:
-        """Of the contexts of some rows whose newest symbols are these."""
-        d, v = self.shares.shape[1], self._n_symbols
-        recent = recent_symbols(z[:, d : z.shape[1] + d - len(self.linear.weights)], v)[rows]
+        """The places of the contexts of some rows whose newest symbols are these."""
+        v, n_inputs = self._n_symbols, len(self.linear.weights) - self.shares.shape[1]
+        recent = recent_symbols(known[:, : known.shape[1] - n_inputs], v)[rows]
         recent[:, 0] = symbols
         return found(self.contexts, recent, v)
 
@@ -114,13 +114,13 @@ class Projected(Opaque):
     linear: Linear
     shares: Float[np.ndarray, "one d"]
     """The mean."""
-    floor: float
+    context_share: float
     """Its share in every belief."""
     features: OneHot
 
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
         """The next belief for each row."""
-        return _mixed(self.linear(z), self.shares, self.floor, self.features, "simplex")
+        return _mixed(self.linear(z), self.shares, self.context_share, self.features, "simplex")
 
 
 def recent_symbols(x: Float[np.ndarray, "b q"], n_symbols: int) -> Int[np.ndarray, "b lags"]:
@@ -132,13 +132,13 @@ def recent_symbols(x: Float[np.ndarray, "b q"], n_symbols: int) -> Int[np.ndarra
 
 
 def _mixed(
-    y: Float[np.ndarray, "b d"], followed: Float[np.ndarray, "_ d"], floor: float, features: OneHot, link: Link
+    y: Float[np.ndarray, "b d"], followed: Float[np.ndarray, "_ d"], context_share: float, features: OneHot, link: Link
 ) -> Float[np.ndarray, "b d"]:
     """Distributions of which a share is given; all of it where the regressor has nothing to say."""
     own = softmax(y, features.n_simplices) if link == "softmax" else onto_simplices(y, features.n_simplices)
     void = np.isnan(own[:, :: y.shape[1] // features.n_simplices])  # a distribution is NaN as a whole or not at all
     if void.any():
         own = np.where(np.isnan(own), followed, own)
-    own *= 1 - floor
-    own += floor * followed
+    own *= 1 - context_share
+    own += context_share * followed
     return own

@@ -18,12 +18,15 @@ and may add `persist(x)` (what the features are if x stays; allows prior="last")
 
 from dataclasses import dataclass
 from math import isqrt
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["Features", "Persistent", "SecondMoment", "Stack", "StackSquares", "Variances"]
+__all__ = ["Array", "Features", "Persistent", "SecondMoment", "Stack", "StackSquares", "Variances"]
+
+Array = Any
+"""An array of numpy or of JAX: the step is written once for both."""
 
 VARIANCE_FLOOR = 1e-9
 """The least variance a belief can claim, in squared standard deviations of the channel."""
@@ -70,17 +73,17 @@ class Stack:
 
     window: int
 
-    def __call__(self, f: Float[np.ndarray, "b window n"]) -> Float[np.ndarray, "b d"]:
+    def __call__(self, f: Float[Array, "b window n"]) -> Float[Array, "b d"]:
         """[x_t; ..; x_{t+k-1}]."""
         return f.reshape(len(f), -1)
 
-    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+    def observations(self, m: Float[Array, "b d"]) -> Float[Array, "b window n"]:
         """The belief, unstacked."""
         return m.reshape(len(m), self.window, -1)
 
-    def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
+    def persist(self, x: Float[Array, "b n"]) -> Float[Array, "b d"]:
         """x, `window` times."""
-        return np.tile(x, (1, self.window))
+        return x.__array_namespace__().tile(x, (1, self.window))
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,12 @@ class StackSquares:
 
     window: int
 
-    def __call__(self, f: Float[np.ndarray, "b window n"]) -> Float[np.ndarray, "b d"]:
+    def __call__(self, f: Float[Array, "b window n"]) -> Float[Array, "b d"]:
         """[f; f^2]."""
         flat = f.reshape(len(f), -1)
-        return np.concatenate([flat, flat**2], axis=1)
+        return f.__array_namespace__().concat([flat, flat**2], axis=1)
 
-    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+    def observations(self, m: Float[Array, "b d"]) -> Float[Array, "b window n"]:
         """The first half."""
         return m[:, : m.shape[1] // 2].reshape(len(m), self.window, -1)
 
@@ -104,9 +107,9 @@ class StackSquares:
         variance: np.ndarray = np.maximum(square - mean**2, VARIANCE_FLOOR)
         return variance.reshape(len(m), self.window, -1)
 
-    def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
+    def persist(self, x: Float[Array, "b n"]) -> Float[Array, "b d"]:
         """[x, .., x; x^2, .., x^2]."""
-        return np.concatenate([np.tile(x, (1, self.window)), np.tile(x**2, (1, self.window))], axis=1)
+        return self(x.__array_namespace__().repeat(x[:, None], self.window, axis=1))
 
 
 @dataclass(frozen=True)
@@ -115,13 +118,13 @@ class SecondMoment:
 
     window: int
 
-    def __call__(self, f: Float[np.ndarray, "b window n"]) -> Float[np.ndarray, "b d"]:
+    def __call__(self, f: Float[Array, "b window n"]) -> Float[Array, "b d"]:
         """[f; ff' on and above the diagonal, row by row]."""
         flat = f.reshape(len(f), -1)
         row, column = np.triu_indices(flat.shape[1])
-        return np.concatenate([flat, flat[:, row] * flat[:, column]], axis=1)
+        return f.__array_namespace__().concat([flat, flat[:, row] * flat[:, column]], axis=1)
 
-    def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
+    def observations(self, m: Float[Array, "b d"]) -> Float[Array, "b window n"]:
         """E[f]."""
         return m[:, : _width(m)].reshape(len(m), self.window, -1)
 
@@ -145,9 +148,9 @@ class SecondMoment:
         log_likelihood: np.ndarray = -0.5 * np.sum(white**2 + np.log(2 * np.pi * values), axis=1)
         return log_likelihood
 
-    def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
+    def persist(self, x: Float[Array, "b n"]) -> Float[Array, "b d"]:
         """phi of x repeated."""
-        return self(np.repeat(x[:, None, :], self.window, axis=1))
+        return self(x.__array_namespace__().repeat(x[:, None], self.window, axis=1))
 
 
 def _spectrum(m: Float[np.ndarray, "b d"]) -> tuple[Float[np.ndarray, "b w"], Float[np.ndarray, "b w w"]]:

@@ -1,11 +1,13 @@
-"""Missing channels, filled in from those that were seen."""
+"""Missing channels, filled in from the channels that were seen."""
 
 from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-__all__ = ["among_seen", "conditional_fill", "error_covariance"]
+from psimlearn.filter.features import Array
+
+__all__ = ["among_seen", "conditional_fill", "error_covariance", "gain_fill", "pattern_gains"]
 
 CHUNK = 4_000_000
 """Matrix entries solved at a time where channels are missing: bounds the memory."""
@@ -26,6 +28,27 @@ def conditional_fill(
         weights = np.linalg.solve(among, innovation[:, :, None])[:, :, 0]
         out[part] = np.where(seen, x[part], expected[part] + weights @ covariance)
     return out
+
+
+def gain_fill(
+    x: Float[Array, "b n"], expected: Float[Array, "b n"], gain: Float[Array, "b n n"]
+) -> Float[Array, "b n"]:
+    """`conditional_fill` by the matrices S_oo^-1 S of each row, for arrays of numpy or of JAX."""
+    xp = x.__array_namespace__()
+    seen = ~xp.isnan(x)
+    innovation = xp.where(seen, x - expected, 0.0)
+    return xp.where(seen, x, expected + xp.einsum("bi,bij->bj", innovation, gain))
+
+
+def pattern_gains(
+    seen: Bool[np.ndarray, "rows n"], covariance: Float[np.ndarray, "n n"]
+) -> tuple[Int[np.ndarray, " rows"], Float[np.ndarray, "patterns n n"]]:
+    """The number of each row's pattern of seen channels, and for each pattern the matrix that `gain_fill` needs."""
+    patterns, pattern = np.unique(seen, axis=0, return_inverse=True)
+    gains = np.empty((len(patterns), *covariance.shape))
+    for some, among in among_seen(patterns, np.arange(len(patterns)), covariance):
+        gains[some] = np.linalg.solve(among, np.broadcast_to(covariance, among.shape))
+    return pattern.ravel(), gains
 
 
 def among_seen(

@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.filter.filter import Filter, State
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.likelihood import hints_at, log_likelihood
+from psimlearn.filter.step import State
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.recordings.arrays import check_finite
 
@@ -67,26 +69,26 @@ class Live:
         """
         plain = not return_std and coverage is None and future_inputs is None
         if plain and type(horizon) is int and 1 <= horizon <= self.filter.features.window:
-            return self._own(self.filter.scaling.undo(self._streams.expected(horizon)))
+            return self._squeezed(self.filter.scaling.undo(self._streams.expected(horizon)))
         answers = self._answers(horizon, "horizon", return_std, coverage, future_inputs)
-        return _one_or_all([self._own(answer[:, -1]) for answer in answers])
+        return _one_or_all([self._squeezed(answer[:, -1]) for answer in answers])
 
     def forecast(
         self, steps: int, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
     ) -> Any:
         """What the next `steps` rows will be, (steps, n) or (n_streams, steps, n); otherwise as `predict`."""
         answers = self._answers(steps, "steps", return_std, coverage, future_inputs)
-        return _one_or_all([self._own(answer) for answer in answers])
+        return _one_or_all([self._squeezed(answer) for answer in answers])
 
     @property
     def belief(self) -> Float[np.ndarray, "*streams d"]:
         """m_{t+1} after t rows, in standardised units."""
-        return self._own(self._streams.belief).copy()
+        return self._squeezed(self._streams.belief).copy()
 
     @property
     def state(self) -> State:
         """All that is remembered, streams first."""
-        return State(self._streams.belief, self._streams.recent, self._streams.clock)
+        return self._state(self._streams.belief)
 
     @property
     def unseen(self) -> Int[np.ndarray, " b"] | int:
@@ -101,7 +103,7 @@ class Live:
         if self._streams.missing is not None:
             x[self._streams.missing] = np.nan
         unseen = np.broadcast_to(self._streams.unseen_before, self.n_streams)
-        nats = self.filter.surprise(self._streams.held, x, unseen) + 0.0  # no -0
+        nats = log_likelihood(self.filter, self._streams.held, x, unseen) + 0.0  # no -0
         return float(nats[0]) if self.n_streams == 1 else nats
 
     @property
@@ -109,8 +111,8 @@ class Live:
         """E[h_t | x_1 .. x_t] at the last row t; NaN for streams that have had none since their reset."""
         clock = self._clock_of_last_row()
         observed = self._streams.recent.reshape(self.n_streams, -1)
-        hints = self.filter.hint(self._streams.held, observed, self._streams.controls)
-        return self._own(np.where((clock == 0)[:, None], np.nan, hints))
+        hints = hints_at(self.filter, self._streams.held, observed, self._streams.controls)
+        return self._squeezed(np.where((clock == 0)[:, None], np.nan, hints))
 
     def reset(self, streams: int | Sequence[int] | np.ndarray | None = None) -> None:
         """Put all streams, or those given by number, numbers or a boolean mask, back to where nothing was seen."""
@@ -139,7 +141,7 @@ class Live:
         streams = "1 stream" if self.n_streams == 1 else f"{self.n_streams} streams"
         return f"Live({streams} of {self._x_shape[-1]} channels{inputs}, window {self.filter.features.window})"
 
-    def _own(self, rows: np.ndarray) -> np.ndarray:
+    def _squeezed(self, rows: np.ndarray) -> np.ndarray:
         """Without the axis of streams if there is only one."""
         own: np.ndarray = rows[0] if self.n_streams == 1 else rows
         return own
@@ -163,16 +165,17 @@ class Live:
             raise SettingsError(f"{what}: required a whole number of at least 1, received {steps!r}.")
         if return_std and coverage is not None:
             raise SettingsError("return_std and coverage: required one of them, received both; ask twice.")
-        streams, filter, inputs = self._streams, self.filter, self._future(future_inputs, int(steps))
-        state = State(self._belief_given(inputs), streams.recent, streams.clock)
-        mean = filter.ahead(state, int(steps), inputs)
+        inputs = self._future(future_inputs, int(steps))
+        state = self._state(self._belief_given(inputs))
         if not return_std and coverage is None:
-            return [mean]
-        std = filter.deviation(state, int(steps), inputs, streams.unseen)
-        if coverage is None:
-            return [mean, std]
-        reach = std * filter.multiples(int(steps), coverage, streams.unseen)
-        return [mean, mean - reach, mean + reach]
+            return [self.filter.ahead(state, int(steps), inputs)]
+        prediction = self.filter.predict(state, int(steps), inputs)
+        return [prediction.mean, *((prediction.std,) if coverage is None else prediction.interval(coverage))]
+
+    def _state(self, belief: Float[np.ndarray, "b d"]) -> State:
+        """The memory of all streams, with this belief."""
+        unseen = np.broadcast_to(self._streams.unseen, self.n_streams)
+        return State(belief, self._streams.recent, self._streams.clock, unseen)
 
     def _future(self, future_inputs: Any, steps: int) -> Float[np.ndarray, "b steps p"] | None:
         """Inputs of the rows ahead, as the filter takes them."""

@@ -1,11 +1,8 @@
-"""What a bank of streams remembers from row to row, and how it takes the next row.
+"""Live streams: the memory of a bank of them, and two runners that take the next row.
 
-`Stepped` steps any filter by `Filter.step`. `Folded` is for filters whose step is an affine map of what they remember,
-or of that and its random Fourier features: everything around the regressor is folded into one matrix.
+`SteppedStreams` runs any filter by the textbook step, `FoldedStreams` runs the folded machine by one product a row.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,30 +10,29 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
-from psimlearn.filter.filter import Filter, State
-from psimlearn.filter.gaps import conditional_fill
-from psimlearn.filter.layout import controls
-from psimlearn.filter.regressors import Linear, RandomFourier, fourier_features
+from psimlearn.filter.folded import Columns, Map, columns, fold, foldable, folded_map
+from psimlearn.filter.learnt import Learnt, start, step
+from psimlearn.filter.step import State
 from psimlearn.recordings.arrays import check_finite
 
-__all__ = ["Folded", "Stepped", "streams"]
+__all__ = ["FoldedStreams", "SteppedStreams", "Streams", "streams"]
 
 Values = Float[np.ndarray, "..."]
-"""Of one stream, (n,), or of a bank, (b, n)."""
+"""A row of one stream, (n,), or of a bank, (b, n)."""
 INFINITY = float("inf")
 LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
 """Features whose `observations` is known to be a linear map."""
 
 
-def streams(filter: Filter, n_streams: int) -> "Folded | Stepped":
-    """New streams of a filter, stepped the fastest way that there is for it."""
-    return Folded(filter, n_streams) if foldable(filter) else Stepped(filter, n_streams)
+def streams(filter: Learnt, n_streams: int) -> "FoldedStreams | SteppedStreams":
+    """Start streams of a filter with the fastest runner that there is for it."""
+    return FoldedStreams(filter, n_streams) if foldable(filter) else SteppedStreams(filter, n_streams)
 
 
 class Streams:
-    """The time of every stream, and what was missing at its last row."""
+    """The time of every stream, and which entries of its last row were missing."""
 
-    def __init__(self, filter: Filter, n_streams: int) -> None:
+    def __init__(self, filter: Learnt, n_streams: int) -> None:
         self.filter = filter
         self.missing: Bool[np.ndarray, "b n"] | None = None
         """Which entries of the last row were not observed; None if all were."""
@@ -76,22 +72,21 @@ class Streams:
         return rows
 
 
-class Stepped(Streams):
-    """Any filter, by its own step."""
+class SteppedStreams(Streams):
+    """Any filter, by the textbook step."""
 
-    def __init__(self, filter: Filter, n_streams: int) -> None:
+    def __init__(self, filter: Learnt, n_streams: int) -> None:
         super().__init__(filter, n_streams)
-        self.belief, self.recent, _ = filter.start(n_streams)
+        self.belief, self.recent, *_ = start(filter, n_streams)
         self.held = self.belief
         self.controls = np.empty((n_streams, 0))
 
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
-        """One row of every stream."""
+        """Take one row of every stream."""
         x, u, next_u = self._finite(x, u, next_u)
         with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
-            after = self.filter.step(State(self.belief, self.recent, self.clock), x, u, next_u)
-        if self.filter.input_scaling is not None and u is not None and next_u is not None:
-            self.controls = controls(self.filter.input_scaling, u, next_u, self.filter.feedthrough)
+            after = step(self.filter, State(self.belief, self.recent, self.clock), x, u, next_u)
+        self.controls = self.filter.controls(u, next_u, len(x))
         self.held, self.belief, self.recent = self.belief, after.belief, after.recent
         self._note(x)
         self._time += 1
@@ -106,57 +101,7 @@ class Stepped(Streams):
         self.belief = np.where(chosen[:, None], self.filter.initial, self.belief)
 
 
-def foldable(filter: Filter) -> bool:
-    """Whether a step is one affine map of z, or of random Fourier features and z."""
-    affine_prior = filter.centre is not None or isinstance(filter.features, Stack)
-    return affine_prior and len(filter.regressors) == 1 and isinstance(filter.regressors[0], Linear | RandomFourier)
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """[z; 1] -> weights [z; 1] + fourier' [cos; sin](directions' [z; 1]), a step with all that is around it.
-
-    Observations and inputs in z are centred but not scaled: the scale is folded in, but to fold in the mean would cost
-    the digits by which it exceeds the scale.
-    """
-
-    weights: Float[np.ndarray, "q p"]
-    directions: Float[np.ndarray, "p half"] | None
-    fourier: Float[np.ndarray, "width q"] | None
-
-    def __call__(self, z: Float[np.ndarray, "p *b"], out: Float[np.ndarray, "q *b"]) -> None:
-        """Write the outputs for one column per stream."""
-        self.weights.dot(z, out)  # the method is spared the dispatch of np.dot
-        if self.directions is not None and self.fourier is not None:
-            features = fourier_features(z.T.reshape(-1, len(z)), self.directions, raw_inputs=False)
-            out += (features @ self.fourier).T.reshape(out.shape)
-
-
-def fold(filter: Filter, linear: Callable[[np.ndarray], np.ndarray], constant: Float[np.ndarray, " q"]) -> Fold:
-    """The map from [z_t; 1] to linear(m_{t+1}) + constant."""
-    r, n = len(filter.feedback.mean), len(filter.scaling.mean)
-    units = [np.ones(r), *[filter.scaling.scale] * filter.lags]
-    if filter.input_scaling is not None:
-        units += [filter.input_scaling.scale] * (1 + filter.feedthrough)
-    scale = np.concatenate(units)[:, None]
-    if filter.centre is not None:
-        constant = constant + linear(filter.centre[None])[0]
-    regressor = filter.regressors[0].through(linear, constant)
-    directions = fourier = None
-    weights = np.zeros((len(scale) + 1, len(constant)))
-    if isinstance(regressor, RandomFourier):
-        directions = np.vstack([regressor.directions / scale, np.zeros(regressor.directions.shape[1])])
-        fourier, raw = np.split(regressor.linear.weights, [2 * directions.shape[1]])
-        regressor = Linear(raw if regressor.raw_inputs else weights[:-1], regressor.linear.intercept)
-    assert isinstance(regressor, Linear)  # see foldable
-    weights[:-1], weights[-1] = regressor.weights, regressor.intercept
-    if filter.centre is None:
-        weights[r : r + n] += linear(filter.prior(np.eye(n)))
-    weights[:-1] /= scale
-    return Fold(np.ascontiguousarray(weights.T), directions, fourier)
-
-
-class Row(NamedTuple):
+class Column(NamedTuple):
     """[z; 1] of one row of every stream, one column each, and its parts."""
 
     z: Float[np.ndarray, "p *b"]
@@ -164,35 +109,37 @@ class Row(NamedTuple):
     x: Float[np.ndarray, "n *b"]
     recent: Float[np.ndarray, "q *b"]
     older: Float[np.ndarray, "q *b"]
-    """The observations that were there at the row before,"""
+    """The lags that the row before had, too."""
     newer: Float[np.ndarray, "q *b"]
-    """and those that will be there at the next."""
+    """The lags that the next row will have, too."""
     u: Float[np.ndarray, "q *b"]
     given: Float[np.ndarray, " entries"]
-    """All but what is fed back, flat."""
+    """All but the columns that are fed back, flat."""
 
 
-class Folded(Streams):
-    """A foldable filter, by one matrix product.
+class FoldedStreams(Streams):
+    """The folded machine, by one matrix product.
 
     Streams are columns, so that every part of z is contiguous. Three rows take turns: the last but one, the last, and
     the next, which has what is fed back to it already. From the first two the beliefs before and after the last row
     are computed when asked for.
     """
 
-    def __init__(self, filter: Filter, n_streams: int) -> None:
+    def __init__(self, filter: Learnt, n_streams: int) -> None:
         super().__init__(filter, n_streams)
-        step = fold(filter, filter.feedback.linear, filter.feedback.shift)
-        self._step = step.weights.dot if step.directions is None else step  # a call saved is a tenth of a step
+        machine = fold(filter)
+        feed = self._scaled(machine.feed)
+        self._feed = feed.weights.dot if feed.directions is None else feed  # a call saved is a tenth of a step
+        self._first = machine.first
         self._alone, self._lagged = n_streams == 1, filter.lags > 1
         self._mean = self._columns(filter.scaling.mean)
         self._u_mean = self._columns(np.empty(0) if filter.input_scaling is None else filter.input_scaling.mean)
-        low, high = filter.feedback.low, filter.feedback.high
+        low, high = machine.low, machine.high
         self._box = None if low is None or high is None else (self._columns(low), self._columns(high))
-        rows = np.zeros((3, step.weights.shape[1], *self._mean.shape[1:]))
+        rows = np.zeros((3, feed.weights.shape[1], *self._mean.shape[1:]))
         rows[:, -1] = 1.0
         self._rows = self._views(rows)
-        self._reads: dict[int, Fold] = {}
+        self._reads: dict[int, Columns] = {}
         self.reset(np.ones(n_streams, dtype=bool))
 
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
@@ -210,10 +157,10 @@ class Folded(Streams):
             self._mend(last, now, x, u, next_u)
         if self._box is None:
             with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
-                self._step(now.z, fed)
+                self._feed(now.z, fed)
         else:
             low, high = self._box
-            self._step(now.z, fed)
+            self._feed(now.z, fed)
             np.maximum(fed, low, out=fed)
             np.minimum(fed, high, out=fed)
         self._rows = last, now, before
@@ -222,7 +169,7 @@ class Folded(Streams):
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
         """Put some streams back to where nothing was seen."""
         super().reset(chosen)
-        self._by_stream(self._rows[2].fed)[chosen] = self.filter.feedback(self.filter.initial[None])
+        self._by_stream(self._rows[2].fed)[chosen] = self._first
 
     @property
     def belief(self) -> Float[np.ndarray, "b d"]:
@@ -253,7 +200,7 @@ class Folded(Streams):
         scaling, u = self.filter.input_scaling, self._by_stream(self._rows[1].u)
         return u if scaling is None else u / np.tile(scaling.scale, 1 + self.filter.feedthrough)
 
-    def _left_by(self, row: Row, time: int, horizon: int = 0) -> Float[np.ndarray, "b q"]:
+    def _left_by(self, row: Column, time: int, horizon: int = 0) -> Float[np.ndarray, "b q"]:
         """The beliefs that a row left behind at a time, or a part of them."""
         read = self._reads.get(horizon) or self._fold_part(horizon)
         out = np.empty((len(read.weights), *row.z.shape[1:]))
@@ -266,32 +213,39 @@ class Folded(Streams):
             return self._by_stream(out)
         return np.where((self._born < time)[:, None], self._by_stream(out), self._at_start(horizon))
 
-    def _fold_part(self, horizon: int) -> Fold:
-        """The step to a part of the belief, folded when it is first asked for."""
-        constant = np.zeros(self._at_start(horizon).shape[1])
-        self._reads[horizon] = fold(self.filter, partial(self._part, horizon), constant)
+    def _fold_part(self, horizon: int) -> Columns:
+        """Fold the map to a part of the belief when it is first asked for."""
+        self._reads[horizon] = self._scaled(folded_map(self.filter, partial(self._part, horizon)))
         return self._reads[horizon]
+
+    def _scaled(self, map: Map) -> Columns:
+        """The map for columns that are centred but not scaled."""
+        filter = self.filter
+        units = [np.ones(len(filter.feedback.mean)), *[filter.scaling.scale] * filter.lags]
+        if filter.input_scaling is not None:
+            units += [filter.input_scaling.scale] * (1 + filter.feedthrough)
+        return columns(map, np.concatenate(units))
 
     def _at_start(self, horizon: int) -> Float[np.ndarray, "1 q"]:
         return self._part(horizon, self.filter.initial[None])
 
-    def _put_lags(self, last: Row, now: Row) -> None:
+    def _put_lags(self, last: Column, now: Column) -> None:
         """The observations before this one; before a stream's first there is its first again."""
         now.older[...] = last.newer
         if self._time == self._last_reset:
             first = self._born == self._time
             self._by_stream(now.recent)[first] = np.tile(self._by_stream(now.x)[first], self.filter.lags)
 
-    def _put_inputs(self, now: Row, u: Values, next_u: Values) -> None:
+    def _put_inputs(self, now: Column, u: Values, next_u: Values) -> None:
         p = u.shape[-1]
         np.subtract(u.T, self._u_mean, now.u[:p])
         if self.filter.feedthrough:
             np.subtract(next_u.T, self._u_mean, now.u[p:])
 
-    def _mend(self, last: Row, now: Row, x: Values, u: Values | None, next_u: Values | None) -> None:
+    def _mend(self, last: Column, now: Column, x: Values, u: Values | None, next_u: Values | None) -> None:
         """Refuse infinities; fill in what is missing."""
         x, *_ = self._finite(x, u, next_u)
-        filled = conditional_fill(self.filter.scaling(x), self.expected(1), self.filter.covariance)
+        filled = self.filter.fill(self.filter.scaling(x), self.expected(1))
         np.copyto(self._by_stream(now.x), filled * self.filter.scaling.scale, where=np.isnan(x))
         if self._lagged:
             self._put_lags(last, now)
@@ -305,12 +259,12 @@ class Folded(Streams):
         """A view with the streams first."""
         return columns[None] if self._alone else columns.T
 
-    def _views(self, rows: Float[np.ndarray, "three p *b"]) -> tuple[Row, Row, Row]:
+    def _views(self, rows: Float[np.ndarray, "three p *b"]) -> tuple[Column, Column, Column]:
         """Each row with its parts."""
         r, n = len(self.filter.feedback.mean), len(self.filter.scaling.mean)
         end = r + n * self.filter.lags
         views = [
-            Row(z, z[:r], z[r : r + n], z[r:end], z[r + n : end], z[r : end - n], z[end:-1], z[r:].reshape(-1))
+            Column(z, z[:r], z[r : r + n], z[r:end], z[r + n : end], z[r : end - n], z[end:-1], z[r:].reshape(-1))
             for z in rows
         ]
         return views[0], views[1], views[2]

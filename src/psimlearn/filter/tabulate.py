@@ -1,24 +1,17 @@
-"""What a filter says at every row: what it expected there, how likely the row was, and what it expects next."""
+"""A table of answers: at every row the expected observation, the likelihood of the row, and predictions."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from psimlearn.filter.filter import Filter, State
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.likelihood import log_likelihood
+from psimlearn.filter.rollout import rolled
+from psimlearn.filter.step import State
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import unseen_before
 
-__all__ = ["Moment", "answer_names", "answers", "answers_to"]
-
-
-class Moment(NamedTuple):
-    """Where b streams stand between two rows."""
-
-    state: State
-    unseen: Int[np.ndarray, " b"]
-    """How many of the last rows had nothing observed."""
+__all__ = ["answer_names", "answers", "answers_to"]
 
 
 def answer_names(channels: Sequence[str], steps: int) -> list[str]:
@@ -34,34 +27,33 @@ def answer_names(channels: Sequence[str], steps: int) -> list[str]:
 
 
 def answers(
-    filter: Filter, before: Moment, x: Float[np.ndarray, "b n"], after: Moment, steps: int
+    filter: Filter, before: State, x: Float[np.ndarray, "b n"], after: State, steps: int
 ) -> Float[np.ndarray, "b columns"]:
-    """For one row of each stream, given where the stream stood before and stands after it.
+    """The answers to one row of each stream, given the state before and after it.
 
-    NaN stands for deviations where the filter was not calibrated.
+    Deviations are NaN where the filter was not calibrated.
     """
-    expected, std = _foretold(filter, before, 1)
-    ahead, ahead_std = _foretold(filter, after, steps)
-    nats = filter.surprise(before.state.belief, filter.scaling(x), before.unseen) + 0.0  # no -0
+    expected, std = _mean_and_std(filter, before, 1)
+    ahead, ahead_std = _mean_and_std(filter, after, steps)
+    unseen = np.broadcast_to(before.unseen, len(x))
+    nats = log_likelihood(filter, before.belief, filter.scaling(x), unseen) + 0.0  # no -0
     to_come = np.stack([ahead, ahead_std], axis=2).reshape(len(x), -1)
     return np.concatenate([nats[:, None], expected[:, 0], std[:, 0], to_come], axis=1)
 
 
-def _foretold(
-    filter: Filter, moment: Moment, steps: int
+def _mean_and_std(
+    filter: Filter, state: State, steps: int
 ) -> tuple[Float[np.ndarray, "b steps n"], Float[np.ndarray, "b steps n"]]:
-    mean = filter.ahead(moment.state, steps)
+    """Predictions with standard deviations, NaN without calibration."""
     if filter.calibration is None:
+        mean = filter.ahead(state, steps)
         return mean, np.full_like(mean, np.nan)
-    return mean, filter.deviation(moment.state, steps, unseen=moment.unseen)
+    prediction = filter.predict(state, steps)
+    return prediction.mean, prediction.std
 
 
 def answers_to(filter: Filter, data: Trajectories, steps: int) -> Float[np.ndarray, "rows columns"]:
-    """For every row of whole recordings."""
-    rollout = filter.roll(filter.table(data))
-    (plan, x, *_), places = rollout.layout, rollout.layout.places
-    unseen = unseen_before(x, plan)
-    before = Moment(State(filter.held(rollout), rollout.x[places[plan.before()]], plan.time), unseen)
-    still = np.where(np.isnan(x).all(axis=1), unseen + 1, 0)
-    after = Moment(State(filter.beliefs(rollout), rollout.x[places], plan.time + 1), still)
-    return plan.packed(answers(filter, before, data.values[plan.order], after, steps))
+    """The answers to every row of whole recordings."""
+    rollout = rolled(filter, data)
+    plan = rollout.layout.plan
+    return plan.packed(answers(filter, rollout.before, data.values[plan.order], rollout.after, steps))

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from psimlearn.errors import SettingsError
 from psimlearn.filter.gaps import among_seen
 
-__all__ = ["LEVELS", "Calibration", "Correlation", "calibrated", "log_likelihood"]
+__all__ = ["LEVELS", "Calibration", "Correlation", "calibrated", "gaussian_log_likelihood"]
 
 LEVELS = np.concatenate([np.arange(1, 100) / 100, [0.995, 0.999]])
 """The coverages at which quantiles are kept; what lies between is interpolated."""
@@ -113,7 +113,7 @@ class Correlation(NamedTuple):
         return cls(matrix, np.linalg.inv(root).T, 2 * float(np.log(np.diag(root)).sum()))
 
 
-def log_likelihood(
+def gaussian_log_likelihood(
     errors: Float[np.ndarray, "b n"], correlation: Correlation, variance: Float[np.ndarray, "b n"]
 ) -> Float[np.ndarray, " b"]:
     """Of errors under a Gaussian with these correlations and variances, as far as observed."""
@@ -133,10 +133,10 @@ def _in_part(
     correlation: Correlation,
     variance: Float[np.ndarray, "b n"],
 ) -> Float[np.ndarray, " b"]:
-    """`log_likelihood` where some rows are not whole."""
+    """`gaussian_log_likelihood` where some rows are not whole."""
     whole = seen.all(axis=1)
     nats = np.empty(len(errors))
-    nats[whole] = log_likelihood(errors[whole], correlation, variance[whole])
+    nats[whole] = gaussian_log_likelihood(errors[whole], correlation, variance[whole])
     for part, among in among_seen(seen, np.flatnonzero(~whole), correlation.matrix):
         e = np.where(seen[part], errors[part] / np.sqrt(variance[part]), 0.0)
         distance = np.sum(e * np.linalg.solve(among, e[:, :, None])[:, :, 0], axis=1)

@@ -1,7 +1,6 @@
 """Any scikit-learn regressor as a learner: the summary is the examples themselves."""
 
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import get_tags
 
-from psimlearn.filter.regressors import block_by_block
+from psimlearn.filter.regressors import Opaque
 
 __all__ = ["BlackBox", "SklearnLearner", "Stacked"]
 
@@ -58,30 +57,17 @@ class FromSample:
 
 
 @dataclass(frozen=True, eq=False)
-class BlackBox:
-    """A fitted estimator, followed by a linear map of its output."""
+class BlackBox(Opaque):
+    """A fitted scikit-learn estimator."""
 
     estimator: Any
-    linear: Callable[[np.ndarray], np.ndarray] | None = None
-    shift: Float[np.ndarray, " r"] | None = None
 
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
-        """One row of predictions for each row of z; a row that is not finite has none."""
+        """Predict one output row for each row of z; NaN for a row that is not finite."""
         usable = np.isfinite(z).all(axis=1)
         safe = np.where(usable[:, None], z, 0.0)
         y = np.asarray(self.estimator.predict(safe), dtype=np.float64).reshape(len(z), -1)
-        y = np.where(usable[:, None], y, np.nan)
-        return y if self.linear is None or self.shift is None else self.linear(y) + self.shift
-
-    def through(self, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " r"]) -> "BlackBox":
-        """Remember the map; an unknown estimator has no weights to fold it into."""
-        return replace(self, linear=linear, shift=shift)
-
-    def recursion(
-        self, z: Float[np.ndarray, "rows p"], r: int, offset: Float[np.ndarray, "rows q"] | None
-    ) -> Callable[[slice], Float[np.ndarray, "b q"]]:
-        """Block by block."""
-        return block_by_block(self, z, offset)
+        return np.where(usable[:, None], y, np.nan)
 
 
 @dataclass(frozen=True)

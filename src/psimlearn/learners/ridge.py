@@ -12,7 +12,8 @@ import scipy.sparse
 from jaxtyping import Float
 
 from psimlearn.errors import DivergedError, SettingsError
-from psimlearn.filter.regressors import Linear, RandomFourier, Regressor, fourier_features
+from psimlearn.filter.fourier import fourier_features
+from psimlearn.filter.regressors import Linear, RandomFourier, Regressor
 
 __all__ = ["Coordinates", "Counting", "GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
 
@@ -225,7 +226,8 @@ class RandomFourierRidge:
         return self.directions
 
     def _features(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b width"]:
-        return fourier_features(z, self._frozen, self.raw_inputs)
+        features: np.ndarray = fourier_features(z, self._frozen, self.raw_inputs)
+        return features
 
 
 def generalised_alpha(stats: GramSums) -> float:

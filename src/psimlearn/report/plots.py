@@ -12,6 +12,7 @@ import numpy as np
 from psimlearn.errors import SettingsError
 from psimlearn.extras import imported
 from psimlearn.filter.filter import Filter
+from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories, Trajectory
 from psimlearn.recordings.windows import foretelling
 from psimlearn.train.score import Round
@@ -54,13 +55,13 @@ def plot_forecast(
     filter, data = _filter(model), _one(recording)
     chosen = range(min(data.n_channels, MOST_CHANNELS)) if channels is None else channels
     axes = np.ravel(_axes(axes, len(chosen)))
-    told = foretelling(data.offsets, horizon)
-    mean = filter.forecast(data, horizon)[told][rows]
-    reach = filter.reach(data, horizon, coverage)[told][rows]
+    prediction = foretold(filter, data, horizon).at(foretelling(data.offsets, horizon)).at(rows)
+    mean, (low, high) = prediction.mean, prediction.interval(coverage)
     time, seen = np.arange(len(data.values))[rows], data.values[rows]
     for ax, c in zip(axes, chosen, strict=True):
-        low, high = mean[:, c] - reach[:, c], mean[:, c] + reach[:, c]
-        ax.fill_between(time, low, high, color=BAND, alpha=0.25, linewidth=0, label=f"{coverage:.0%} interval")
+        ax.fill_between(
+            time, low[:, c], high[:, c], color=BAND, alpha=0.25, linewidth=0, label=f"{coverage:.0%} interval"
+        )
         ax.plot(time, mean[:, c], color=OURS, linewidth=1.4, label=f"predicted {_steps(horizon)} ahead")
         ax.plot(time, seen[:, c], color=SEEN, linewidth=0.9, marker=".", markersize=2.5, label="observed")
         ax.set_ylabel(_name(filter, data, c))

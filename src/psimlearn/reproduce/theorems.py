@@ -16,6 +16,7 @@ from jaxtyping import Float
 from psimlearn.filter.features import Features, Stack
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.rollout import rolled
 from psimlearn.learners.ridge import GramSums, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures, schedule
@@ -99,7 +100,8 @@ def bounds(
 def _weights(round: Round) -> Float[np.ndarray, "p q"]:
     regressor = round.filter.regressors[0]
     assert isinstance(regressor, Linear)
-    return regressor.weights
+    weights: np.ndarray = regressor.weights
+    return weights
 
 
 def _loss(sums: GramSums, W: Float[np.ndarray, "p q"], alpha: float) -> float:
@@ -111,9 +113,9 @@ def _loss(sums: GramSums, W: Float[np.ndarray, "p q"], alpha: float) -> float:
 def _rollout_losses(filter: Filter, recordings: Trajectories) -> Float[np.ndarray, " m"]:
     """The loss of each recording: of all beliefs but the first, which no filter has made."""
     plan, window = schedule(recordings.offsets), filter.features.window
-    rollout = filter.roll(filter.table(recordings))
+    rollout = rolled(filter, recordings)
     f = filter.features(futures(recordings.values[plan.order], plan, window))
-    apart = np.sum((filter.held(rollout) - f) ** 2, axis=1)
+    apart = np.sum((rollout.held - f) ** 2, axis=1)
     rows = plan.reaches(window - 1) & (plan.time >= 1)
     by_row, used, edges = plan.packed(apart), plan.packed(rows), recordings.offsets[:-1]
     return np.asarray(np.add.reduceat(np.where(used, by_row, 0.0), edges) / np.add.reduceat(used, edges))

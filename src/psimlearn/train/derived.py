@@ -66,7 +66,6 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
     sums = _weighted(sums, r, belief_weight)
     filter = replace(filter, feedback=filter.feedback.weighted(belief_weight))
     lessons = lessons._replace(
-        table=filter.refurnished(lessons.table),
         low=lessons.low * belief_weight,
         high=lessons.high * belief_weight,
         same=(r, sums),

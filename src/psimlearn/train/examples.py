@@ -6,8 +6,10 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.filter.features import Features, Stack
-from psimlearn.filter.filter import Filter, Rollout, Table
+from psimlearn.filter.filter import Filter
 from psimlearn.filter.layout import Layout
+from psimlearn.filter.rollout import Rollout, Table, roll
+from psimlearn.filter.step import prior
 from psimlearn.recordings.windows import RowIndex, futures
 
 __all__ = ["Examples", "Lessons", "examples", "filled_features"]
@@ -46,7 +48,7 @@ def examples(filter: Filter, lessons: Lessons) -> Examples:
 
     The arrays are views of the table's work space wherever possible: use them before the next rollout.
     """
-    rollout = filter.roll(lessons.table)
+    rollout = roll(filter, lessons.table)
     z = rollout.z[lessons.rows]
     y, same = (_targets(filter, rollout, lessons), None) if rollout.layout.gappy else (lessons.y, lessons.same)
     if filter.feedback.within(lessons.low, lessons.high):
@@ -60,8 +62,8 @@ def examples(filter: Filter, lessons: Lessons) -> Examples:
 
 def _targets(filter: Filter, rollout: Rollout, lessons: Lessons) -> Float[np.ndarray, "examples d"]:
     """phi(f_{t+1}) less the prior, with missing observations filled in by the filter itself."""
-    phi = filled_features(filter.features, rollout.layout, rollout.x, filter.held(rollout))
-    y: np.ndarray = phi[lessons.target_rows] - filter.prior(rollout.x[lessons.rows])
+    phi = filled_features(filter.features, rollout.layout, rollout.x, rollout.held)
+    y: np.ndarray = phi[lessons.target_rows] - prior(filter.recursion, rollout.x[lessons.rows])
     return y
 
 

@@ -10,6 +10,8 @@ from psimlearn.errors import DataError
 from psimlearn.filter.features import Features
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Regressor
+from psimlearn.filter.rollout import inputs_at
+from psimlearn.filter.step import advance
 from psimlearn.learners.ridge import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_blocks
@@ -73,7 +75,7 @@ def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *,
     at = 0
     for t, block in enumerate(steps):
         beliefs = beliefs[: block.stop - block.start]
-        z = blank.inputs(beliefs, x, layout, block)
+        z = inputs_at(blank, beliefs, x, layout, block)
         y = lessons.y[at : at + len(z)]
         at += len(z)
         own = slice(None) if turn is None else turn[: len(z)] == t
@@ -81,7 +83,8 @@ def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *,
         if len(z[own]) < required:
             break
         regressors.append(learner.solve(learner.summarise(z[own], y[own])))
-        beliefs = replace(blank, regressors=(regressors[-1],)).output(z, x[block], 0)
+        fitted = replace(blank, regressors=(regressors[-1],)).recursion
+        beliefs = advance(fitted, beliefs, regressors[-1].drive(z[:, len(blank.feedback.mean) :]), x[block])
     if tail:
         regressors.append(blank.regressors[0])
     if not regressors:

@@ -7,6 +7,7 @@ import numpy as np
 from psimlearn.errors import DataError
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.rollout import rolled
 from psimlearn.learners.ridge import GramSums, Ridge, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -34,8 +35,8 @@ def hint_sums(filter: Filter, train: Trajectories) -> HintSums:
     """Sums of the regression of hints on what a filter knows once it has seen their row."""
     if train.hints is None:
         return []
-    rollout = filter.roll(filter.table(train))
-    z, hints = np.concatenate(filter.known(rollout), axis=1), train.hints[rollout.layout.plan.order]
+    rollout = rolled(filter, train)
+    z, hints = np.concatenate(rollout.known, axis=1), train.hints[rollout.layout.plan.order]
     measured = ~np.isnan(hints)
     patterns, group = np.unique(measured, axis=1, return_inverse=True)
     sums: HintSums = []

@@ -7,6 +7,8 @@ import numpy as np
 
 from psimlearn.errors import DivergedError
 from psimlearn.filter.filter import Filter
+from psimlearn.filter.rollout import roll, table
+from psimlearn.filter.step import prior
 from psimlearn.learners.ridge import Counting, Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
@@ -46,7 +48,7 @@ def absorbed(
     """
     check(data, filter.features, recipe, "history")
     lessons = _lessons(filter, data)
-    phi = lessons.y + filter.prior(lessons.x[lessons.rows])
+    phi = lessons.y + prior(filter.recursion, lessons.x[lessons.rows])
     fed = filter.feedback.linear(phi) + filter.feedback.shift
     outside = float(filter.feedback.clipped(fed).mean())
     current = filter
@@ -68,13 +70,13 @@ def absorbed(
 
 def _lessons(filter: Filter, data: Trajectories) -> Lessons:
     """New recordings laid out for training under a filter's own scaling."""
-    table = filter.table(data)
-    plan, window = table.layout.plan, filter.features.window
-    x = filter.roll(table).x
+    laid_out = table(filter, data)
+    plan, window = laid_out.layout.plan, filter.features.window
+    x = roll(filter, laid_out).x
     rows, target_rows = example_rows(plan, window)
-    y = filter.features(futures(x, plan, window))[target_rows] - filter.prior(x[rows])
+    y = filter.features(futures(x, plan, window))[target_rows] - prior(filter.recursion, x[rows])
     unbounded = np.full(len(filter.feedback.mean), np.inf)
     low, high = filter.feedback.low, filter.feedback.high
     return Lessons(
-        table, rows, target_rows, x, y, -unbounded if low is None else low, unbounded if high is None else high, None
+        laid_out, rows, target_rows, x, y, -unbounded if low is None else low, unbounded if high is None else high, None
     )

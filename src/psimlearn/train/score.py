@@ -8,8 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError, DivergedError
-from psimlearn.filter.filter import Filter, Table
+from psimlearn.filter.filter import Filter
 from psimlearn.filter.gaps import error_covariance
+from psimlearn.filter.rollout import Table, roll, table
+from psimlearn.filter.step import expected
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import RowIndex, carried_forward, futures, later_futures
 from psimlearn.train.losses import Loss, Squared
@@ -54,26 +56,26 @@ def held_out(filter: Filter, validation: Trajectories, criterion: Criterion, los
     the near ones. It leaves out the first row of every trajectory, before which nothing was seen and all filters say
     the same.
     """
-    table = filter.table(validation)
-    plan, x = table.layout.plan, table.layout.x
-    if table.layout.gappy and np.isnan(x).all():
+    laid_out = table(filter, validation)
+    plan, x = laid_out.layout.plan, laid_out.layout.x
+    if laid_out.layout.gappy and np.isnan(x).all():
         raise DataError("validation: required at least one observed value, received none. Use other trajectories.")
     window = filter.features.window
     if criterion == "one-step" or not plan.reaches(window).any():
-        return HeldOut(table, slice(None), x[:, None], np.ones(1), loss)
+        return HeldOut(laid_out, slice(None), x[:, None], np.ones(1), loss)
     rows = later_futures(plan, window)
     truth = futures(x, plan, window)[rows]
     stays = carried_forward(x, plan)[plan.before()][rows]
-    return HeldOut(table, rows, truth, loss.weights(truth, stays), loss)
+    return HeldOut(laid_out, rows, truth, loss.weights(truth, stays), loss)
 
 
 def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -> Round:
     """Roll a filter over the validation trajectories; its own errors there tell it how channels err together."""
-    rollout = filter.roll(validation.table)
-    x, held = rollout.layout.x, filter.held(rollout)
+    rollout = roll(filter, validation.table)
+    x, held = rollout.layout.x, rollout.held
     clipped = float(filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).mean())
     with np.errstate(over="ignore", invalid="ignore"):
-        residuals = x - filter.expected(held)
+        residuals = x - expected(filter.recursion, held)
         ahead = filter.features.observations(held)[validation.rows, : len(validation.weights)] - validation.truth
     limit = BLOWN_UP * np.nanmax(np.abs(x), initial=1e-300)
     if not (_within(residuals, x, limit) and _within(ahead, validation.truth, limit)):

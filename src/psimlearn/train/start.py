@@ -14,6 +14,8 @@ from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.layout import Layout, Scaling, lay_out
 from psimlearn.filter.onehot import OneHot, onto_simplices
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.rollout import inputs_at, room
+from psimlearn.filter.step import prior
 from psimlearn.learners.ridge import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (
@@ -104,9 +106,9 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         names=train.names,
         alphabet=train.alphabet,
     )
-    y = phi[target_rows] - filter.prior(x[rows])
-    lessons = Lessons(filter.room(layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
-    z = filter.inputs(m, x, layout, rows)
+    y = phi[target_rows] - prior(filter.recursion, x[rows])
+    lessons = Lessons(room(filter, layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
+    z = inputs_at(filter, m, x, layout, rows)
     learner = _with_contexts(_in_coordinates(learner, filter, recipe, z).prepare(z, rng), z, y, recipe.lags)
     if init == "zero":
         return Beginning(filter, learner, None, lessons)

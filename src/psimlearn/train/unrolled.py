@@ -1,7 +1,7 @@
 """The closed loop of a filter, unrolled over recordings, as a differentiable function of its weights (JAX).
 
-The step is that of `filter.Filter`, for regressors that are linear in their weights W: with e_t the inputs that W
-multiplies (z itself, or random features of it) and y_t = W'e_t + prior the beliefs that follow,
+The step is the textbook's (`filter/step.py`), for regressors that are linear in their weights W: with e_t the inputs
+that W multiplies (z itself, or random features of it) and y_t = W'e_t + prior the beliefs that follow,
 
     loss   = sum over examples of ||y_t - phi(f_{t+1})||^2 / examples, entry by entry where phi was observed
     dloss/dW = sum over t of e_t (dloss/dy_t)'
@@ -15,14 +15,18 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.gaps import among_seen
+from psimlearn.filter.fourier import fourier_features
+from psimlearn.filter.gaps import gain_fill, pattern_gains
 from psimlearn.filter.regressors import Linear, RandomFourier
+from psimlearn.filter.rollout import table
+from psimlearn.filter.step import Recursion, State, advance, take
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures, gridded, grids
 
@@ -44,11 +48,10 @@ NEGLIGIBLE = 1e-6
 
 
 class Form(NamedTuple):
-    """What decides the shape of the computation, so that filters of one form share a compiled one."""
+    """The shape of the computation: filters of one form share a compiled one."""
 
     features: Stack | StackSquares | SecondMoment
     lags: int
-    fourier: bool
     raw_inputs: bool
     intercept: bool
 
@@ -57,13 +60,10 @@ class Fixed(NamedTuple):
     """The numbers of a filter that training leaves alone."""
 
     initial: Any
-    gain: Any
-    shift: Any
-    low: Any
-    high: Any
-    directions: Any
+    feedback: Feedback
     centre: Any
     frequencies: Any
+    """The directions of random features; None for a linear filter."""
     root: Any = None
     """Weights are this matrix times the parameters; None for the identity."""
 
@@ -72,13 +72,13 @@ class Part(NamedTuple):
     """Some trajectories of similar length, (time, trajectory, ..), zero beyond their ends."""
 
     x: Any
+    """Observations, NaN where missing."""
     u: Any
     known: Any
     """The columns of z that no belief enters; None where something is missing."""
-    seen: Any
     pattern: Any
     gains: Any
-    """Where something is missing: what was seen, and the matrix of each pattern that takes innovations to all."""
+    """Where something is missing: the pattern of each row, and for each pattern the matrix that fills in the rest."""
     y: Any
     """phi(f_{t+1})."""
     weight: Any
@@ -105,19 +105,14 @@ def form_of(filter: Filter, intercept: bool) -> Form:
             f"or SecondMoment features, received {len(filter.regressors)} of {type(regressor).__name__} and "
             f"{type(features).__name__}. Train with dagger and Ridge or RandomFourierRidge first."
         )
-    fourier = isinstance(regressor, RandomFourier)
-    return Form(
-        features, filter.lags, fourier, isinstance(regressor, RandomFourier) and regressor.raw_inputs, intercept
-    )
+    return Form(features, filter.lags, isinstance(regressor, Linear) or regressor.raw_inputs, intercept)
 
 
 def fixed_of(filter: Filter) -> Fixed:
     """Everything of a filter but its weights."""
-    feedback, regressor = filter.feedback, filter.regressors[0]
+    regressor = filter.regressors[0]
     frequencies = regressor.directions if isinstance(regressor, RandomFourier) else None
-    gain = feedback.weight / feedback.scale
-    box = (feedback.low, feedback.high)
-    return Fixed(filter.initial, gain, feedback.shift, *box, feedback.directions, filter.centre, frequencies)
+    return Fixed(filter.initial, filter.feedback, filter.centre, frequencies)
 
 
 def weights_of(filter: Filter, intercept: bool = True) -> Float[np.ndarray, "width d"]:
@@ -139,7 +134,7 @@ def with_weights(filter: Filter, weights: Float[np.ndarray, "width d"], intercep
 
 def parts_of(filter: Filter, trajectories: Trajectories) -> list[Part]:
     """Recordings laid out for `closed_loop`: the rows that make examples, padded to rectangles."""
-    layout = filter.table(trajectories).layout
+    layout = table(filter, trajectories).layout
     plan, features = layout.plan, filter.features
     rows, targets = example_rows(plan, features.window)
     if not plan.reaches(features.window).any():
@@ -151,14 +146,12 @@ def parts_of(filter: Filter, trajectories: Trajectories) -> list[Part]:
     phi[rows] = features(futures(layout.x, plan, features.window)[targets])
     observed = ~np.isnan(phi)
     weight = observed / np.maximum(observed.sum(axis=0), 1)
-    seen = ~np.isnan(layout.x)
-    pattern, gains = _gains(seen, filter.covariance) if layout.gappy else (None, None)
+    pattern, gains = pattern_gains(~np.isnan(layout.x), filter.covariance) if layout.gappy else (None, None)
     return [
         Part(
-            gridded(grid, np.nan_to_num(layout.x)),
+            gridded(grid, layout.x),
             gridded(grid, layout.u),
             None if layout.gappy else gridded(grid, layout.observed),
-            gridded(grid, seen) if layout.gappy else None,
             None if pattern is None else gridded(grid, pattern),
             gains,
             gridded(grid, np.nan_to_num(phi)),
@@ -166,17 +159,6 @@ def parts_of(filter: Filter, trajectories: Trajectories) -> list[Part]:
         )
         for grid in grids(plan, rows)
     ]
-
-
-def _gains(
-    seen: np.ndarray, covariance: Float[np.ndarray, "n n"]
-) -> tuple[Int[np.ndarray, " rows"], Float[np.ndarray, "patterns n n"]]:
-    """The pattern of what each row saw, and for each the matrix S_oo^-1 S that fills in the rest."""
-    patterns, pattern = np.unique(seen, axis=0, return_inverse=True)
-    gains = np.empty((len(patterns), *covariance.shape))
-    for some, among in among_seen(patterns, np.arange(len(patterns)), covariance):
-        gains[some] = np.linalg.solve(among, np.broadcast_to(covariance, among.shape))
-    return pattern.ravel(), gains
 
 
 def whitened(
@@ -199,8 +181,9 @@ def whitened(
     if not np.isfinite(gram).all():
         return fixed, weights
     gram /= n
-    if not form.fourier or form.raw_inputs:
-        fed = np.arange(len(fixed.gain)) + (2 * fixed.frequencies.shape[1] if form.fourier else 0)
+    if form.raw_inputs:
+        n_waves = 0 if fixed.frequencies is None else 2 * fixed.frequencies.shape[1]
+        fed = n_waves + np.arange(len(fixed.feedback.mean))
         gram[fed, fed] += np.maximum(usual**2 - gram[fed, fed], 0.0)
     factor = np.linalg.cholesky(gram + NEGLIGIBLE * np.trace(gram) / width * np.eye(width))
     root = np.linalg.solve(factor, np.eye(width)).T
@@ -223,87 +206,30 @@ def closed_loop(form: Form) -> _Loop:
     jax = imported("jax", "grad")
     jnp = jax.numpy
 
-    def persist(x: Any) -> Any:
-        f = jnp.tile(x, (1,) * (x.ndim - 1) + (form.features.window,))
-        if isinstance(form.features, Stack):
-            return f
-        if isinstance(form.features, StackSquares):
-            return jnp.concatenate([f, f**2], axis=-1)
-        row, column = np.triu_indices(f.shape[-1])
-        return jnp.concatenate([f, f[..., row] * f[..., column]], axis=-1)
-
     def rolled(weights: Any, fixed: Fixed, part: Part, nudges: Any) -> tuple[Any, Any]:
-        r, n, d = len(fixed.gain), part.x.shape[2], weights.shape[1]
-        intercept = weights[-1] if form.intercept else 0.0
-        wave_weights, raw_weights = weights[:0], weights[: len(weights) - form.intercept]
+        recursion = _recursion(form, fixed, weights)
+        first = jnp.tile(fixed.initial, (part.x.shape[1], 1))
+        scanned = _rolled_whole if part.known is not None else _rolled_filling
+        beliefs, known = scanned(jax, form, recursion, first, part, nudges)
+        held = jnp.concatenate([first[None], beliefs[:-1]])
+        z = jnp.concatenate([recursion.feedback(_flat(held)), _flat(known)], axis=1)
         if fixed.frequencies is not None:
-            wave_weights, raw_weights = jnp.split(raw_weights, [2 * fixed.frequencies.shape[1]])
-        linear = not form.fourier or form.raw_inputs
+            z = fourier_features(z, fixed.frequencies, form.raw_inputs)
+        inputs = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1) if form.intercept else z
+        return beliefs, inputs.reshape(*beliefs.shape[:2], -1)
 
-        def driven(known: Any, x: Any) -> tuple[Any, Any]:
-            """What the known columns of z contribute to outputs and to angles."""
-            prior = persist(x) if fixed.centre is None else jnp.broadcast_to(fixed.centre, (*x.shape[:-1], d))
-            output = intercept + prior + (known @ raw_weights[r:] if linear else 0.0)
-            return output, known @ fixed.frequencies[r:] if form.fourier else None
-
-        def respond(fed: Any, drive: tuple[Any, Any]) -> tuple[Any, Any]:
-            """The next belief, and the waves in it."""
-            output, angle = drive
-            output = output + fed @ raw_weights[:r] if linear else output
-            if not form.fourier:
-                return output, None
-            angle = angle + fed @ fixed.frequencies[:r]
-            waves = jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], axis=-1)
-            return output + waves @ wave_weights, waves
-
-        def feed(belief: Any) -> Any:
-            projected = belief if fixed.directions is None else belief @ fixed.directions
-            fed = projected * fixed.gain + fixed.shift
-            return fed if fixed.low is None else jnp.minimum(jnp.maximum(fed, fixed.low), fixed.high)
-
-        def step_whole(belief: Any, now: Any) -> Any:
-            drive, nudge = now
-            fed = feed(belief)
-            output, waves = respond(fed, drive)
-            return output + nudge, (output + nudge, fed, waves)
-
-        def step_filling(carry: Any, now: Any) -> Any:
-            belief, recent, first = carry
-            x, u, seen, pattern, nudge = now
-            expected = belief[:, :n]
-            innovation = jnp.where(seen, x - expected, 0.0)
-            x = jnp.where(seen, x, expected + jnp.einsum("bi,bij->bj", innovation, part.gains[pattern]))
-            older = jnp.concatenate([x, recent[:, :-n]], axis=1)
-            recent = jnp.where(first, jnp.tile(x, (1, form.lags)), older)
-            known = jnp.concatenate([recent, u], axis=1)
-            fed = feed(belief)
-            output, waves = respond(fed, driven(known, x))
-            return (output + nudge, recent, False), (output + nudge, fed, waves, known)
-
-        start = jnp.tile(fixed.initial, (part.x.shape[1], 1))
-        if part.known is not None:
-            known = part.known
-            _, (beliefs, fed, waves) = jax.lax.scan(step_whole, start, (driven(known, part.x), nudges))
-        else:
-            carry = (start, jnp.zeros((len(start), form.lags * n)), True)
-            rows = (part.x, part.u, part.seen, part.pattern, nudges)
-            _, (beliefs, fed, waves, known) = jax.lax.scan(step_filling, carry, rows)
-        columns = ([waves] if form.fourier else []) + ([fed, known] if linear else [])
-        columns += [jnp.ones((*fed.shape[:2], 1))] if form.intercept else []
-        return beliefs, jnp.concatenate(columns, axis=-1)
+    def misfit(nudges: Any, weights: Any, fixed: Fixed, part: Part) -> tuple[Any, Any]:
+        beliefs, inputs = rolled(weights, fixed, part, nudges)
+        return jnp.sum(part.weight * (beliefs - part.y) ** 2), inputs
 
     def valued(parameters: Any, fixed: Fixed, parts: Any) -> tuple[Any, Any]:
         """The loss and its gradient."""
         weights = parameters if fixed.root is None else fixed.root @ parameters
         value, gradient = 0.0, jnp.zeros_like(weights)
         for part in parts:
-
-            def misfit(nudges: Any, part: Part = part) -> tuple[Any, Any]:
-                beliefs, inputs = rolled(weights, fixed, part, nudges)
-                return jnp.sum(part.weight * (beliefs - part.y) ** 2), inputs
-
-            (own, inputs), adjoint = jax.value_and_grad(misfit, has_aux=True)(jnp.zeros_like(part.y))
-            value += own
+            differentiated = jax.value_and_grad(misfit, has_aux=True)
+            (loss_of_part, inputs), adjoint = differentiated(jnp.zeros_like(part.y), weights, fixed, part)
+            value += loss_of_part
             gradient += jnp.einsum("tbp,tbd->pd", inputs, adjoint)
         return value, gradient if fixed.root is None else fixed.root.T @ gradient
 
@@ -311,13 +237,52 @@ def closed_loop(form: Form) -> _Loop:
         @jax.custom_vjp  # type: ignore[untyped-decorator]
         def value(parameters: Any) -> Any:
             weights = parameters if fixed.root is None else fixed.root @ parameters
-            misfits = (
-                jnp.sum(part.weight * (rolled(weights, fixed, part, jnp.zeros_like(part.y))[0] - part.y) ** 2)
-                for part in parts
-            )
+            misfits = (misfit(jnp.zeros_like(part.y), weights, fixed, part)[0] for part in parts)
             return sum(misfits, jnp.zeros(()))
 
         value.defvjp(lambda parameters: valued(parameters, fixed, parts), lambda gradient, ct: (ct * gradient,))
         return value(parameters)
 
     return _Loop(loss, rolled)
+
+
+def _recursion(form: Form, fixed: Fixed, weights: Any) -> Recursion:
+    """The recursion of a filter with these weights, the intercept last."""
+    constant = weights[-1] if form.intercept else 0.0 * weights[0]
+    linear = Linear(weights[:-1] if form.intercept else weights, constant)
+    regressor = linear if fixed.frequencies is None else RandomFourier(fixed.frequencies, form.raw_inputs, linear)
+    return Recursion(form.features, (regressor,), fixed.feedback, fixed.centre)
+
+
+def _rolled_whole(jax: Any, form: Form, recursion: Recursion, first: Any, part: Part, nudges: Any) -> tuple[Any, Any]:
+    """Nothing is missing: what the known columns contribute is computed ahead, for all rows at once."""
+    drive = recursion.regressors[0].drive(_flat(part.known))
+    drive = tuple(rows.reshape(*part.x.shape[:2], -1) for rows in drive)
+
+    def step(belief: Any, now: Any) -> Any:
+        x, drive, nudge = now
+        after = advance(recursion, belief, drive, x) + nudge
+        return after, after
+
+    return jax.lax.scan(step, first, (part.x, drive, nudges))[1], part.known
+
+
+def _rolled_filling(jax: Any, form: Form, recursion: Recursion, first: Any, part: Part, nudges: Any) -> tuple[Any, Any]:
+    """Something is missing: the belief before a row fills in its missing entries."""
+    b, n = part.x.shape[1:]
+    nothing = jax.numpy.zeros(b, dtype=int)
+    start = State(first, jax.numpy.zeros((b, form.lags, n)), nothing, nothing)
+
+    def step(state: State, now: Any) -> Any:
+        x, u, pattern, nudge = now
+        after = take(recursion, state, x, u, lambda x, expected: gain_fill(x, expected, part.gains[pattern]))
+        after = after._replace(belief=after.belief + nudge)
+        return after, (after.belief, jax.numpy.concatenate([after.recent.reshape(b, -1), u], axis=1))
+
+    _, (beliefs, known) = jax.lax.scan(step, start, (part.x, part.u, part.pattern, nudges))
+    return beliefs, known
+
+
+def _flat(rows: Any) -> Any:
+    """Rows of (time, trajectory, ..) as rows of one axis."""
+    return rows.reshape(-1, rows.shape[-1])

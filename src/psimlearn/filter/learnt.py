@@ -1,0 +1,109 @@
+"""The numbers of a learnt filter, as one frozen value; other modules of this room compute with it."""
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.errors import DataError
+from psimlearn.filter.features import Features, Variances
+from psimlearn.filter.feedback import Feedback
+from psimlearn.filter.gaps import conditional_fill
+from psimlearn.filter.layout import Scaling, controls
+from psimlearn.filter.regressors import Linear, Regressor
+from psimlearn.filter.step import Fill, Recursion, State, take
+from psimlearn.filter.uncertainty import Calibration, Correlation
+from psimlearn.recordings.alphabet import Alphabet
+
+__all__ = ["Learnt", "start", "step"]
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """Everything that was learnt. `Filter` is this value with functions as methods."""
+
+    features: Features
+    regressors: tuple[Regressor, ...]
+    """One for all times, or one for each time step; the last is held beyond its end."""
+    initial: Float[np.ndarray, " d"]
+    """m_1, the belief before anything was seen."""
+    scaling: Scaling
+    feedback: Feedback
+    centre: Float[np.ndarray, " d"] | None
+    """Added to the regressor's output: this belief, or the last observation repeated if None."""
+    covariance: Float[np.ndarray, "n n"]
+    """The covariance of one-step errors, standardised: it fills a missing channel from those that were seen."""
+    lags: int = 1
+    input_scaling: Scaling | None = None
+    feedthrough: bool = False
+    """Whether u_{t+1} acts on x_{t+1} at once, so that the next belief needs it."""
+    calibration: Calibration | None = None
+    """The size of prediction errors by horizon, on recordings not fitted to."""
+    hinting: Linear | None = None
+    """From [m_t; x_t; ..; x_{t-lags+1}; u_t (; u_{t+1})] to the hints at t: a read-out, no part of the belief."""
+    names: tuple[str, ...] | None = None
+    """The names of the channels."""
+    alphabet: Alphabet | None = None
+    """The symbols, where channels are indicators of symbols."""
+
+    @cached_property
+    def recursion(self) -> Recursion:
+        """The part that takes one belief to the next."""
+        return Recursion(self.features, self.regressors, self.feedback, self.centre)
+
+    @cached_property
+    def correlation(self) -> Correlation:
+        """The correlation of one-step errors between channels."""
+        return Correlation.of(self.covariance)
+
+    @cached_property
+    def variances(self) -> Variances | None:
+        """The features, if their beliefs claim variances; to ask a protocol is slow."""
+        return self.features if isinstance(self.features, Variances) else None
+
+    @property
+    def fill(self) -> Fill:
+        """Fills missing entries from those seen."""
+        return partial(conditional_fill, covariance=self.covariance)
+
+    def controls(
+        self, u: Float[np.ndarray, "b p"] | None, next_u: Float[np.ndarray, "b p"] | None, b: int
+    ) -> Float[np.ndarray, "b q"]:
+        """The input columns of z for one row of each of b streams; `next_u` is held at u if not given."""
+        if self.input_scaling is None:
+            return np.empty((b, 0))
+        if u is None:
+            raise DataError("this filter was learnt with inputs: give the inputs of every row, and future_inputs.")
+        return controls(self.input_scaling, u, u if next_u is None else next_u, self.feedthrough)
+
+
+def start(filter: Learnt, n_streams: int = 1) -> State:
+    """The state of streams of which nothing was seen yet."""
+    return State(
+        np.tile(filter.initial, (n_streams, 1)),
+        np.zeros((n_streams, filter.lags, len(filter.scaling.mean))),
+        np.zeros(n_streams, dtype=np.int64),
+        np.zeros(n_streams, dtype=np.int64),
+    )
+
+
+def step(
+    filter: Learnt,
+    state: State,
+    x: Float[np.ndarray, "b n"],
+    u: Float[np.ndarray, "b p"] | None = None,
+    next_u: Float[np.ndarray, "b p"] | None = None,
+) -> State:
+    """Take one row of every stream by the textbook step, in the units of the recordings: see `Filter.step`."""
+    x, u = filter.scaling(x), filter.controls(u, next_u, len(x))
+    if len(filter.regressors) == 1:
+        return take(filter.recursion, state, x, u, filter.fill)
+    state = state._replace(unseen=np.broadcast_to(state.unseen, len(x)))
+    after = State(*(np.empty_like(part) for part in state))
+    for t in np.unique(state.clock):  # each stream has its own age, and each age its own regressor
+        now = state.clock == t
+        taken = take(filter.recursion, state.at(now), x[now], u[now], filter.fill, int(t))
+        for part, values in zip(after, taken, strict=True):
+            part[now] = values
+    return after

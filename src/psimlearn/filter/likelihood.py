@@ -1,0 +1,62 @@
+"""The log-likelihood of observations under the beliefs held before them, and hints read from the same beliefs."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from psimlearn.errors import SettingsError
+from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.onehot import OneHot
+from psimlearn.filter.rollout import rolled
+from psimlearn.filter.step import expected
+from psimlearn.filter.uncertainty import gaussian_log_likelihood
+from psimlearn.recordings.trajectories import Trajectories
+
+__all__ = ["hints_at", "log_likelihood", "log_likelihoods"]
+
+
+def log_likelihoods(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, " rows"]:
+    """The log-likelihood of every row given the rows before it: see `Filter.log_likelihood`."""
+    rollout = rolled(filter, trajectories)
+    before = rollout.before
+    return rollout.layout.plan.packed(log_likelihood(filter, before.belief, rollout.layout.x, before.unseen))
+
+
+def log_likelihood(
+    filter: Learnt, belief: Float[np.ndarray, "b d"], x: Float[np.ndarray, "b n"], unseen: Int[np.ndarray, " b"]
+) -> Float[np.ndarray, " b"]:
+    """The log-likelihood of one standardised row of each stream, in nats and the units of the recordings.
+
+    Args:
+        filter: which held the beliefs.
+        belief: held before the row.
+        x: the row, NaN where not observed.
+        unseen: how many rows just before had nothing observed.
+    """
+    mean = expected(filter.recursion, belief)
+    if isinstance(filter.features, OneHot):
+        return _log_probability(mean, x)
+    variance = np.broadcast_to(np.diag(filter.covariance), x.shape)
+    if filter.calibration is not None:
+        claimed = None if filter.variances is None else filter.variances.variance(belief)[:, 0]
+        known = filter.calibration.variance(np.minimum(unseen + 1, filter.calibration.furthest), claimed)
+        variance = np.where(np.isnan(known), variance, known)
+    units = np.where(np.isnan(x), 0.0, np.log(filter.scaling.scale))
+    nats: np.ndarray = gaussian_log_likelihood(x - mean, filter.correlation, variance) - units.sum(axis=1)
+    return nats
+
+
+def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarray, "b v"]) -> Float[np.ndarray, " b"]:
+    """The log-probability of the symbols of one-hot rows; 0 where none was observed."""
+    with np.errstate(divide="ignore"):
+        nats: np.ndarray = np.log(np.sum(np.where(x > 0, probabilities * x, 0.0), axis=1))
+    return np.where(np.isnan(x).any(axis=1), 0.0, nats)
+
+
+def hints_at(
+    filter: Learnt, belief: Float[np.ndarray, "b d"], observed: Float[np.ndarray, "b q"], u: Float[np.ndarray, "b p"]
+) -> Float[np.ndarray, "b h"]:
+    """The hints of one row of each stream, from what is `known` there: see `Rollout.known`."""
+    if filter.hinting is None:
+        raise SettingsError("hints need a filter learnt from trajectories with hints; this one had none.")
+    hints: np.ndarray = filter.hinting(np.concatenate([belief, observed, u], axis=1))
+    return hints

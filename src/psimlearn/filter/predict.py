@@ -1,0 +1,123 @@
+"""Predictions read from beliefs, with the uncertainty that calibration measured."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from psimlearn.errors import DataError, SettingsError
+from psimlearn.filter.features import Stack
+from psimlearn.filter.learnt import Learnt, step
+from psimlearn.filter.rollout import rolled
+from psimlearn.filter.step import State, expected
+from psimlearn.filter.uncertainty import Calibration
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import Schedule, coming_places
+
+__all__ = ["Prediction", "ahead", "claimed_variance", "coming_inputs", "forecast", "foretold", "predict"]
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Predicted observations with standard deviations, both in the units of the recordings."""
+
+    mean: Float[np.ndarray, "*b n"]
+    std: Float[np.ndarray, "*b n"]
+    """NaN beyond the horizons that calibration reached."""
+    horizon: Int[np.ndarray, "*b"]
+    """How many rows lie between a prediction and the last row in which anything was observed."""
+    calibration: Calibration
+
+    def interval(self, coverage: float) -> tuple[Float[np.ndarray, "*b n"], Float[np.ndarray, "*b n"]]:
+        """Lower and upper bounds that hold this share of observations, such as 0.9."""
+        reach = self.std * self.calibration.reach(self.horizon, coverage)
+        return self.mean - reach, self.mean + reach
+
+    def at(self, place: Any) -> "Prediction":
+        """Some of the predictions, by an index of all axes but that of channels."""
+        return replace(self, mean=self.mean[place], std=self.std[place], horizon=self.horizon[place])
+
+
+def ahead(
+    filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
+) -> Float[np.ndarray, "b steps n"]:
+    """Predict the next observations of every stream: see `Filter.ahead`."""
+    return filter.scaling.undo(_read(filter, filter.features.observations, state, steps, future_inputs))
+
+
+def predict(
+    filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
+) -> Prediction:
+    """Predict the next observations of every stream, with their uncertainty: see `Filter.predict`."""
+    if filter.calibration is None:
+        raise SettingsError(
+            "uncertainty needs a calibrated filter of numbers, as PSIM.fit makes it; received one without calibration. "
+            "The uncertainty about symbols is their probability: predict_proba."
+        )
+    horizon = np.arange(1, steps + 1) + np.broadcast_to(state.unseen, len(state.clock))[:, None]
+    variance = filter.calibration.variance(horizon, claimed_variance(filter, state, steps, future_inputs))
+    mean = ahead(filter, state, steps, future_inputs)
+    return Prediction(mean, np.sqrt(variance) * filter.scaling.scale, horizon, filter.calibration)
+
+
+def claimed_variance(
+    filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
+) -> Float[np.ndarray, "b steps n"] | None:
+    """The variances that beliefs claim for the next rows, standardised; None if their features claim none."""
+    if filter.variances is None:
+        return None
+    return _read(filter, filter.variances.variance, state, steps, future_inputs)
+
+
+def _read(
+    filter: Learnt,
+    blocks: Callable[[Float[np.ndarray, "b d"]], Float[np.ndarray, "b window n"]],
+    state: State,
+    steps: int,
+    future_inputs: Float[np.ndarray, "b steps p"] | None,
+) -> Float[np.ndarray, "b steps n"]:
+    """Read the next rows from beliefs, by a function that takes a belief to its blocks."""
+    if future_inputs is None:
+        inside = blocks(state.belief)[:, :steps]
+        beyond = [blocks(m)[:, -1:] for m in _advanced(filter, state, steps - inside.shape[1], None)]
+        return np.concatenate([inside, *beyond], axis=1)
+    if future_inputs.shape[1] < steps:
+        raise DataError(f"future_inputs: required {steps} rows ahead, received {future_inputs.shape[1]}.")
+    after = _advanced(filter, state, steps - 1, future_inputs)
+    return np.stack([blocks(state.belief)[:, 0], *(blocks(m)[:, 0] for m in after)], axis=1)
+
+
+def _advanced(
+    filter: Learnt, state: State, steps: int, inputs: Float[np.ndarray, "b steps p"] | None
+) -> Iterator[Float[np.ndarray, "b d"]]:
+    """The beliefs after one, two, .. steps in which the expected observations came."""
+    for h in range(steps):
+        u, next_u = (None, None) if inputs is None else inputs[:, h : h + 2].swapaxes(0, 1)
+        state = step(filter, state, filter.scaling.undo(expected(filter.recursion, state.belief)), u, next_u)
+        yield state.belief
+
+
+def forecast(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
+    """Predictions made before each row for that row and the rows after it: see `Filter.forecast`."""
+    rollout = rolled(filter, trajectories)
+    plan = rollout.layout.plan
+    if trajectories.inputs is None and isinstance(filter.features, Stack) and horizon <= filter.features.window:
+        return plan.packed(filter.scaling.undo(rollout.blocks(horizon)))
+    return plan.packed(ahead(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon)))
+
+
+def foretold(filter: Learnt, trajectories: Trajectories, horizon: int) -> Prediction:
+    """`forecast` with uncertainty: entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}."""
+    rollout = rolled(filter, trajectories)
+    plan = rollout.layout.plan
+    predicted = predict(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon))
+    return predicted.at(np.argsort(plan.order))  # back in the order of the recordings
+
+
+def coming_inputs(
+    trajectories: Trajectories, plan: Schedule, horizon: int
+) -> Float[np.ndarray, "rows horizon p"] | None:
+    """The inputs of each scheduled row and of those after it; the last of a recording is held beyond its end."""
+    return None if trajectories.inputs is None else trajectories.inputs[plan.order][coming_places(plan, horizon)]

@@ -1,0 +1,185 @@
+"""Whole recordings: a filter rolled over all of them at once, one time index after the other, in closed loop.
+
+There are two runners. The folded one computes only what is fed back, and beliefs when they are asked for; the textbook
+one serves filters that cannot be folded and recordings with gaps.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.filter.folded import Folded, fold, foldable, folded_map
+from psimlearn.filter.layout import Layout, lay_out
+from psimlearn.filter.learnt import Learnt, start, step
+from psimlearn.filter.step import State, advance, take
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import RowIndex, Schedule, beliefs_before, unseen_before
+
+__all__ = ["Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
+
+
+class Table(NamedTuple):
+    """A layout with room for a filter to roll over it."""
+
+    layout: Layout
+    z: Float[np.ndarray, "rows p"]
+    """Work space: observations and inputs are filled in, the rest is overwritten by every rollout."""
+
+
+def table(filter: Learnt, trajectories: Trajectories) -> Table:
+    """Lay recordings out for `roll`."""
+    layout = lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough)
+    return room(filter, layout)
+
+
+def room(filter: Learnt, layout: Layout) -> Table:
+    """Make room to roll over a layout; filters with the same lags and the same width of feedback may share it."""
+    observed, r = layout.observed, len(filter.feedback.mean)
+    z = np.empty((len(observed), r + observed.shape[1]))
+    z[:, r:] = observed
+    return Table(layout, z)
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """What a filter met, one scheduled row each; `z` is valid until the next rollout over the same table."""
+
+    filter: Learnt
+    layout: Layout
+    x: Float[np.ndarray, "rows n"]
+    """Observations with the missing ones filled in."""
+    z: Float[np.ndarray, "rows p"]
+    stored: Float[np.ndarray, "rows d"] | None
+    """Beliefs, if the runner computed them."""
+
+    @cached_property
+    def beliefs(self) -> Float[np.ndarray, "rows d"]:
+        """m_{t+1}, the belief after each scheduled row."""
+        if self.stored is not None:
+            return self.stored
+        with np.errstate(over="ignore", invalid="ignore"):
+            beliefs: np.ndarray = folded_map(self.filter, lambda m: m)(self.z)
+        return beliefs
+
+    @cached_property
+    def held(self) -> Float[np.ndarray, "rows d"]:
+        """m_t, the belief before each scheduled row."""
+        return beliefs_before(self.beliefs, self.filter.initial, self.layout.plan)
+
+    def blocks(self, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
+        """The first blocks of the stacked beliefs before each row, standardised; the other blocks are not computed."""
+        d = horizon * len(self.filter.scaling.mean)
+        if self.stored is None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                after = folded_map(self.filter, lambda m: m[:, :d])(self.z)
+        else:
+            after = self.stored[:, :d]
+        return beliefs_before(after, self.filter.initial[:d], self.layout.plan).reshape(len(after), horizon, -1)
+
+    @cached_property
+    def before(self) -> State:
+        """The state before every scheduled row, as if each row were a stream."""
+        plan, unseen = self.layout.plan, unseen_before(self.layout.x, self.layout.plan)
+        return State(self.held, self.x[self.layout.places[plan.before()]], plan.time, unseen)
+
+    @property
+    def after(self) -> State:
+        """The state after every scheduled row."""
+        blind = np.isnan(self.layout.x).all(axis=1)
+        unseen = np.where(blind, unseen_before(self.layout.x, self.layout.plan) + 1, 0)
+        return State(self.beliefs, self.x[self.layout.places], self.layout.plan.time + 1, unseen)
+
+    @property
+    def known(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What is known once x_t was seen, at every scheduled row: m_t, (x_t, .., x_{t-lags+1}) and the inputs."""
+        return self.held, self.x.take(self.layout.places, axis=0).reshape(len(self.x), -1), self.layout.u
+
+
+def rolled(filter: Learnt, trajectories: Trajectories) -> Rollout:
+    """Lay recordings out and roll a filter over them."""
+    return roll(filter, table(filter, trajectories))
+
+
+def roll(filter: Learnt, table: Table) -> Rollout:
+    """Filter all trajectories at once, one time index after the other, in closed loop."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
+        if table.layout.gappy:
+            return _roll_filling(filter, table)
+        return _roll_folded(filter, table) if foldable(filter) else _roll_textbook(filter, table)
+
+
+def _roll_folded(filter: Learnt, table: Table) -> Rollout:
+    """Fill the columns of z that are fed back; nothing else of a belief is computed."""
+    layout, z = table
+    machine, plan = fold(filter), layout.plan
+    r, feed = len(machine.first), machine.feed
+    drive = feed.drive(z[:, r:])[0]
+    low, high = _full_box(machine, plan)
+    z[plan.block(0), :r] = machine.first
+    for now, later in plan.moves():
+        fed = feed.respond(z[now, :r], (drive[now],))
+        if low is not None and high is not None:
+            np.maximum(fed, low[: len(fed)], out=fed)
+            np.minimum(fed, high[: len(fed)], out=fed)
+        z[later, :r] = fed
+    return Rollout(filter, layout, layout.x, z, None)
+
+
+def _full_box(machine: Folded, plan: Schedule) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The box, repeated for every stream: numpy clips to full bounds much faster."""
+    if machine.low is None or machine.high is None:
+        return None, None
+    most = plan.block(0).stop
+    return np.tile(machine.low, (most, 1)), np.tile(machine.high, (most, 1))
+
+
+def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
+    """Nothing is missing: what the known columns contribute is computed ahead, time by time if regressors differ."""
+    layout, z = table
+    recursion, plan, r = filter.recursion, layout.plan, len(filter.feedback.mean)
+    belief, after = start(filter, plan.block(0).stop).belief, np.empty((len(z), len(filter.initial)))
+    ahead = recursion.regressor(0).drive(z[:, r:]) if len(filter.regressors) == 1 else None
+    for t, block in enumerate(plan.blocks()):
+        drive = recursion.regressor(t).drive(z[block, r:]) if ahead is None else tuple(part[block] for part in ahead)
+        belief = belief[: block.stop - block.start]
+        z[block, :r] = filter.feedback(belief)
+        belief = after[block] = advance(recursion, belief, drive, layout.x[block], t)
+    return Rollout(filter, layout, layout.x, z, after)
+
+
+def _roll_filling(filter: Learnt, table: Table) -> Rollout:
+    """Something is missing: the belief before a row fills in its missing entries."""
+    layout, z = table
+    plan, x, after = layout.plan, layout.x.copy(), np.empty((len(z), len(filter.initial)))
+    state = start(filter, plan.block(0).stop)
+    for t, block in enumerate(plan.blocks()):
+        going_on = state.at(slice(block.stop - block.start))
+        state = take(filter.recursion, going_on, x[block], layout.u[block], filter.fill, t)
+        x[block], after[block] = state.recent[:, 0], state.belief
+    z[:] = inputs_at(filter, beliefs_before(after, filter.initial, plan), x, layout, slice(None))
+    return Rollout(filter, layout, x, z, after)
+
+
+def inputs_at(
+    filter: Learnt, belief: Float[np.ndarray, "b d"], x: Float[np.ndarray, "rows n"], layout: Layout, rows: RowIndex
+) -> Float[np.ndarray, "b p"]:
+    """z at some rows of a layout, given the beliefs before them and the filled observations."""
+    observed = x.take(layout.places[rows], axis=0).reshape(len(belief), -1)
+    return np.concatenate([filter.feedback(belief), observed, layout.u[rows]], axis=1)
+
+
+def run(
+    filter: Learnt, trajectories: Trajectories, next_inputs: Float[np.ndarray, "m p"] | None = None
+) -> tuple[Float[np.ndarray, "rows d"], State]:
+    """The belief before every row, in the order of the recordings, and the state after each: see `Filter.run`."""
+    rollout = rolled(filter, trajectories)
+    plan = rollout.layout.plan
+    ends = plan.last()
+    state = rollout.after.at(ends)
+    if filter.feedthrough and next_inputs is not None and trajectories.inputs is not None:
+        last = trajectories.offsets[1:] - 1
+        state = step(filter, rollout.before.at(ends), trajectories.values[last], trajectories.inputs[last], next_inputs)
+    return plan.packed(rollout.held), state

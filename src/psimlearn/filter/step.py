@@ -1,0 +1,101 @@
+"""The step of a filter, as a textbook writes it.
+
+All arithmetic happens in standardised units. With c the belief weight, P the fed-back directions and B a regressor:
+
+    fed_t   = box(c * (P m_t - mean) / scale)
+    z_t     = [fed_t; x_t; x_{t-1}; ..; x_{t-lags+1}; u_t (; u_{t+1})]
+    m_{t+1} = B(z_t) + (persist(x_t) or the centre)
+
+The belief m has full width and all predictions are read from it; only what is fed back is compressed and boxed.
+
+Every function here takes arrays of numpy or of JAX. This module is the oracle for every faster runner; it steps filters
+that cannot be folded (`folded.py`), and it is the step through which back-propagation differentiates.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxtyping import Float, Int
+
+from psimlearn.filter.features import Array, Features, Persistent
+from psimlearn.filter.feedback import Feedback
+from psimlearn.filter.regressors import Drive, Regressor
+
+__all__ = ["Fill", "Recursion", "State", "advance", "expected", "prior", "take"]
+
+Fill = Callable[[Float[Array, "b n"], Float[Array, "b n"]], Float[Array, "b n"]]
+"""Takes observations, NaN where missing, and expected observations; returns observations without gaps."""
+
+
+class State(NamedTuple):
+    """The memory of b streams between two rows."""
+
+    belief: Float[Array, "b d"]
+    recent: Float[Array, "b lags n"]
+    """The last observations, newest first, standardised and filled."""
+    clock: Int[Array, " b"]
+    """The number of rows that each stream has had."""
+    unseen: Array = 0
+    """The number of rows just before in which nothing was observed."""
+
+    def at(self, streams: Any) -> "State":
+        """The state of some of the streams, by any index."""
+        return State(*(part[streams] for part in self))
+
+
+class Recursion(NamedTuple):
+    """The part of a filter that takes one belief to the next."""
+
+    features: Features
+    regressors: tuple[Regressor, ...]
+    """One for all times, or one for each time step; the last is held beyond its end."""
+    feedback: Feedback
+    centre: Float[Array, " d"] | None
+    """Added to the regressor's output: this belief, or the last observation repeated if None."""
+
+    def regressor(self, t: int) -> Regressor:
+        """The regressor for rows at time t."""
+        return self.regressors[min(t, len(self.regressors) - 1)]
+
+
+def expected(recursion: Recursion, belief: Float[Array, "b d"]) -> Float[Array, "b n"]:
+    """Block 1 of a belief: the next observation."""
+    return recursion.features.observations(belief)[:, 0]
+
+
+def prior(recursion: Recursion, x: Float[Array, "b n"]) -> Float[Array, "#b d"]:
+    """The next belief if the regressor says zero."""
+    if recursion.centre is not None:
+        return recursion.centre[None]
+    assert isinstance(recursion.features, Persistent)  # trainers check that prior="last" has what it needs
+    return recursion.features.persist(x)
+
+
+def advance(
+    recursion: Recursion, belief: Float[Array, "b d"], drive: Drive, x: Float[Array, "b n"], t: int = 0
+) -> Float[Array, "b d"]:
+    """m_{t+1}, given m_t, the observations x_t and what the known columns of z contribute."""
+    return recursion.regressor(t).respond(recursion.feedback(belief), drive) + prior(recursion, x)
+
+
+def take(
+    recursion: Recursion, state: State, x: Float[Array, "b n"], u: Float[Array, "b p"], fill: Fill, t: int = 0
+) -> State:
+    """Take one row of every stream.
+
+    Args:
+        recursion: the part of a filter that takes one belief to the next.
+        state: of b streams.
+        x: observations, NaN where missing.
+        u: the input columns of z; of width 0 for filters without inputs.
+        fill: fills in missing observations.
+        t: the time of this row, for filters with a regressor for each time.
+    """
+    xp = x.__array_namespace__()
+    blind = xp.isnan(x).all(axis=1)
+    x = fill(x, expected(recursion, state.belief))
+    older = xp.concat([x[:, None], state.recent[:, :-1]], axis=1)
+    recent = xp.where((state.clock == 0)[:, None, None], x[:, None], older)  # the first row stands for all before it
+    known = xp.concat([recent.reshape(len(x), -1), u], axis=1)
+    belief = advance(recursion, state.belief, recursion.regressor(t).drive(known), x, t)
+    return State(belief, recent, state.clock + 1, xp.where(blind, state.unseen + 1, 0))
