@@ -20,6 +20,7 @@ from psimlearn.evaluate.horizons import errors_by_horizon, folds, time_folds
 from psimlearn.filter.features import Stack
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.rollout import inputs_at
 from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
@@ -106,7 +107,7 @@ def in_coordinates(learner: Any, lags: int = 3) -> tuple[Beginning, np.ndarray, 
     base = ground(recordings(), Stack(2), "history", recipe)
     begun = begin(base, learner, "history", recipe, RNG(0))
     lessons = begun.lessons
-    z = begun.filter.inputs(base.beliefs[lessons.rows], base.x, lessons.table.layout, lessons.rows)
+    z = inputs_at(begun.filter, base.beliefs[lessons.rows], base.x, lessons.table.layout, lessons.rows)
     return begun, z, lessons.y
 
 

@@ -121,7 +121,7 @@ def says(filter: Filter) -> list[Array]:
     state = filter.run(data)[1]
     future = None if data.inputs is None else data.inputs[:24].reshape(4, 6, -1)
     said.append(filter.ahead(state, 6, future))
-    said += [filter.deviation(state, 6, future)] if filter.calibration is not None else []
+    said += [filter.predict(state, 6, future).std] if filter.calibration is not None else []
     return said + ([filter.hints(data)] if filter.hinting is not None else [])
 
 
@@ -212,7 +212,7 @@ def test_running_a_saved_filter_needs_numpy_and_safetensors_alone(tmp_path: Path
         "import sys, numpy as np, psimlearn\n"
         "f = psimlearn.load(sys.argv[1])\n"
         "state = f.step(f.start(), np.array([[0.5, np.nan]]))\n"
-        "f.ahead(state, 5); f.deviation(state, 5)\n"
+        "f.ahead(state, 5); f.predict(state, 5)\n"
         "print(*sorted({name.split('.')[0] for name in sys.modules}))"
     )
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("COV", "PYTEST"))}

@@ -16,6 +16,7 @@ from psimlearn.filter.filter import Filter
 from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.layout import Scaling
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.rollout import rolled
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
@@ -207,8 +208,7 @@ def test_the_box_bounds_what_is_fed_back_and_nothing_else() -> None:
     )
     beliefs, _ = filter.run(Trajectories.of(np.full((4, 1), 0.5)))
     assert beliefs[:, 0].tolist() == [0.9, 2.3, 2.5, 2.5]  # 2 * .9 + .5, then 2 * 1 + .5
-    table = filter.table(Trajectories.of(np.full((4, 1), 0.5)))
-    rollout = filter.roll(table)
+    rollout = rolled(filter, Trajectories.of(np.full((4, 1), 0.5)))
     assert filter.feedback.clipped(rollout.z[:, :1]).tolist() == [False, True, True, True]
 
 

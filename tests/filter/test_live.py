@@ -21,7 +21,8 @@ from psimlearn.filter.filter import Filter
 from psimlearn.filter.layout import Scaling
 from psimlearn.filter.live import Live
 from psimlearn.filter.regressors import Linear
-from psimlearn.filter.streams import Folded, Stepped
+from psimlearn.filter.rollout import rolled
+from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.uncertainty import calibrated
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
@@ -132,7 +133,7 @@ def test_every_answer_equals_the_batchs(case: str) -> None:
     ahead, likelihood, hints = filter.forecast(data, HORIZON), filter.log_likelihood(data), filter.hints(data)
     units = 1 + np.abs(data.values[np.isfinite(data.values)]).max()  # of the recordings
     live, recording, start = Live(filter), data[1], data.offsets[1]
-    assert type(live._streams) is (Folded if case in FOLDED else Stepped)
+    assert type(live._streams) is (FoldedStreams if case in FOLDED else SteppedStreams)
     for t, x in enumerate(recording.values):
         close(live.belief, before[start + t])
         future = recording.inputs
@@ -155,7 +156,7 @@ def test_the_cases_are_what_they_say() -> None:
     assert np.isnan(data[1].values).all(axis=1).sum() >= 2
     assert (np.isnan(data[1].values).sum(axis=1) == 1).sum() >= 2
     filter, data = learnt("plain")
-    rollout = filter.roll(filter.table(data))
+    rollout = rolled(filter, data)
     assert filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).any()
 
 
@@ -383,7 +384,8 @@ def test_uncertainty(case: str, n_streams: int) -> None:
         live.update(row[0] if n_streams == 1 else row)
         state = filter.step(state, row)
     unseen = np.array([2, 0, 0])[:n_streams]
-    mean, std = filter.ahead(state, 9), filter.deviation(state, 9, None, unseen)
+    assert state.unseen.tolist() == unseen.tolist()
+    mean, std = filter.ahead(state, 9), filter.predict(state, 9).std
     for ours, theirs in zip(live.forecast(9, return_std=True), (mean, std), strict=True):
         close(ours, theirs[0] if n_streams == 1 else theirs)
     assert np.isnan(std[0, -3:]).all()  # calibrated for 8 steps, two of them past

@@ -15,7 +15,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from psimlearn import PSIM
 from psimlearn.datasets import LinearSystem, random_system
 from psimlearn.filter.features import SecondMoment
-from psimlearn.filter.uncertainty import LEVELS, Correlation, calibrated, log_likelihood
+from psimlearn.filter.uncertainty import LEVELS, Correlation, calibrated, gaussian_log_likelihood
 from psimlearn.learners.ridge import RandomFourierRidge
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -79,15 +79,15 @@ def test_the_likelihood_of_rows_is_scipys(n: int) -> None:
         seen = np.flatnonzero(~np.isnan(e))
         own = covariance / np.outer(deviation, deviation) * np.sqrt(np.outer(v, v))
         expected.append(multivariate_normal.logpdf(e[seen], cov=own[np.ix_(seen, seen)]) if len(seen) else 0.0)
-    found = log_likelihood(errors, Correlation.of(covariance), variance)
+    found = gaussian_log_likelihood(errors, Correlation.of(covariance), variance)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
-    whole = log_likelihood(errors[:20], Correlation.of(covariance), variance[:20])
+    whole = gaussian_log_likelihood(errors[:20], Correlation.of(covariance), variance[:20])
     np.testing.assert_allclose(whole, expected[:20], rtol=1e-10, atol=1e-10)
 
 
 def test_an_error_beyond_all_measure_is_impossible_and_not_a_crash() -> None:
     correlation = Correlation.of(random_covariance(3, RNG(0)))
-    found = log_likelihood(np.array([[1e200, 0.0, 0.0], [1e200, np.nan, 0.0]]), correlation, np.ones((2, 3)))
+    found = gaussian_log_likelihood(np.array([[1e200, 0.0, 0.0], [1e200, np.nan, 0.0]]), correlation, np.ones((2, 3)))
     np.testing.assert_array_equal(found, [-np.inf, -np.inf])
 
 

@@ -193,30 +193,15 @@ def test_constant_inputs_have_a_bandwidth() -> None:
     assert np.isfinite(learner.directions).all()
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
-def test_through_folds_an_affine_map(learner: Any) -> None:
+@pytest.mark.parametrize("learner", [*LEARNERS, SklearnLearner(LinearRegression())], ids=repr)
+def test_drive_and_response_make_up_the_regressor(learner: Any) -> None:
     z, y = examples()
     learner = learner.prepare(z, np.random.default_rng(0))
     fitted = learner.solve(learner.summarise(z, y))
-    matrix, shift = np.random.default_rng(1).standard_normal((4, 2)), np.array([0.5, -2.0])
-    folded = fitted.through(lambda rows: rows @ matrix, shift)
-    np.testing.assert_allclose(folded(z), fitted(z) @ matrix + shift, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("learner", [*LEARNERS, SklearnLearner(LinearRegression())], ids=repr)
-@pytest.mark.parametrize("offset", [True, False])
-def test_recursion_equals_the_regressor_block_by_block(learner: Any, offset: bool) -> None:
-    z, y = examples()
-    learner = learner.prepare(z, np.random.default_rng(0))
-    fitted = learner.solve(learner.summarise(z, y)).through(lambda rows: rows[:, :3], np.zeros(3))
-    extra = np.random.default_rng(1).standard_normal((len(z), 3)) if offset else None
-    late = z.copy()
-    late[:, :3] = np.nan  # known only when their block comes
-    step = fitted.recursion(late, 3, extra)
+    drive = fitted.drive(z[:, 3:])  # for all rows at once, before the first three columns are known
     for rows in (slice(0, 100), slice(100, 250), slice(250, 400)):
-        late[rows, :3] = z[rows, :3]
-        expected = fitted(z[rows]) + (0 if extra is None else extra[rows])
-        np.testing.assert_allclose(step(rows), expected, rtol=0, atol=1e-12)
+        response = fitted.respond(z[rows, :3], tuple(part[rows] for part in drive))
+        np.testing.assert_allclose(response, fitted(z[rows]), rtol=0, atol=1e-12)
 
 
 def test_sklearn_learner_fits_single_output_estimators() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from psimlearn.filter.features import Stack
+from psimlearn.filter.rollout import inputs_at
 from psimlearn.learners.ridge import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (
@@ -105,7 +106,7 @@ def test_training_examples_by_hand(lags: int) -> None:
     filter, _, stats, lessons = start
     x = lessons.x
     m = filter.features(futures(x, lessons.table.layout.plan, 2))[lessons.rows]
-    z = filter.inputs(m, x, lessons.table.layout, lessons.rows)
+    z = inputs_at(filter, m, x, lessons.table.layout, lessons.rows)
     expected = [[1, 2, 1], [2, 3, 2], [3, 4, 3], [4, 5, 4]]  # (m_t = f_t, x_t)
     older = [[1], [1], [2], [3]]
     assert z.tolist() == (expected if lags == 1 else np.concatenate([expected, older], axis=1).tolist())

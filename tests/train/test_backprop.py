@@ -26,6 +26,8 @@ from psimlearn.errors import DataError, DivergedError, MissingExtraError, Settin
 from psimlearn.evaluate.horizons import errors_by_horizon
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.filter import Filter
+from psimlearn.filter.rollout import roll
+from psimlearn.filter.rollout import table as laid_out
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures, grids, schedule
@@ -108,13 +110,13 @@ def test_gradients_are_finite_differences_of_the_filters_loss(name: str) -> None
     assert value == pytest.approx(loss_by_hand(filter, data), rel=1e-12)
     weights = weights_of(filter)
 
-    table = filter.table(data)
+    table = laid_out(filter, data)
     rows, targets = example_rows(table.layout.plan, filter.features.window)
     phi = filter.features(futures(table.layout.x, table.layout.plan, filter.features.window)[targets])
 
     def numpy_loss(weights: np.ndarray) -> float:
         moved = with_weights(filter, weights)
-        return float(np.nanmean((moved.beliefs(moved.roll(table))[rows] - phi) ** 2, axis=0).sum())
+        return float(np.nanmean((roll(moved, table).beliefs[rows] - phi) ** 2, axis=0).sum())
 
     def slope(direction: np.ndarray, h: float) -> float:
         return (numpy_loss(weights + h * direction) - numpy_loss(weights - h * direction)) / (2 * h)
@@ -164,13 +166,13 @@ def test_refining_reaches_what_an_independent_minimiser_reaches() -> None:
     data = random_system(rng).simulate(20, 20, rng)
     start = next(dagger(data, data, Stack(2), Ridge(1e-1), rng=rng, recipe=Recipe(box=None))).filter
     shape = weights_of(start).shape
-    table = start.table(data)
+    table = laid_out(start, data)
     rows, targets = example_rows(table.layout.plan, 2)
     phi = np.concatenate([table.layout.x[table.layout.plan.place(j)] for j in range(2)], axis=1)[targets]
 
     def loss(weights: np.ndarray) -> float:
         filter = with_weights(start, weights.reshape(shape))
-        return float(np.sum((filter.beliefs(filter.roll(table))[rows] - phi) ** 2) / len(phi))
+        return float(np.sum((roll(filter, table).beliefs[rows] - phi) ** 2) / len(phi))
 
     least = scipy.optimize.minimize(loss, weights_of(start).ravel(), method="BFGS", options={"maxiter": 60}).fun
     ours = [e.state.loss for e in epochs(data, data, start, n_epochs=100, patience=100)]

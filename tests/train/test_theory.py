@@ -13,6 +13,7 @@ from psimlearn.datasets import LinearSystem, hard_system, long_memory_system, no
 from psimlearn.datasets.pendulum import PENDULUM_FLOOR
 from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
 from psimlearn.filter.features import Stack
+from psimlearn.filter.rollout import roll, room
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.theorems import bounds
@@ -182,7 +183,7 @@ def test_the_rollout_loss_of_forward_training_is_the_mean_of_its_regression_loss
     rolled = np.mean([np.sum((beliefs[:, t] - ((x[:, t : t + 2] - mean) / unit).reshape(60, 4)) ** 2) / 60
                       for t in range(1, 11)])  # fmt: skip
     _, _, _, lessons = begin(ground(train, Stack(2), "history", Recipe()), Ridge(1e-4), "history", Recipe(), rng)
-    z = filter.roll(filter.room(lessons.table.layout)).z.reshape(12, 60, -1)  # scheduled: time by time
+    z = roll(filter, room(filter, lessons.table.layout)).z.reshape(12, 60, -1)  # scheduled: time by time
     y = lessons.y.reshape(10, 60, -1)
     losses = [np.mean(np.sum((F(z[t]) - y[t]) ** 2, axis=1)) for t, F in enumerate(filter.regressors)]
     assert len(losses) == 10

@@ -1,0 +1,255 @@
+"""The contract of all runners: each takes the steps of the textbook, whatever the filter and whatever is missing.
+
+Filters are made of random numbers, not trained: what is tested is how they run, and every combination is cheap.
+"""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracles import ragged
+from psimlearn.filter.conditioning import Conditional, Projected
+from psimlearn.filter.contexts import Contexts
+from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
+from psimlearn.filter.feedback import Feedback
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.folded import fold, foldable, folded_map
+from psimlearn.filter.layout import Scaling
+from psimlearn.filter.live import Live
+from psimlearn.filter.onehot import OneHotMarginals
+from psimlearn.filter.regressors import Linear, MeanAndVariance, Opaque, RandomFourier
+from psimlearn.filter.rollout import rolled
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, weights_of
+
+RNG = np.random.default_rng
+WINDOW, N = 2, 2
+CLOSE = 1e-10
+KINDS = ["linear", "waves", "waves and raw", "variances", "black box", "two in turn"]
+FEATURES: dict[str, Features] = {
+    "stack": Stack(WINDOW),
+    "squares": StackSquares(WINDOW),
+    "moments": SecondMoment(WINDOW),
+}
+
+
+class Wild(Opaque):
+    """A regressor of which nothing is known but its call."""
+
+    def __init__(self, weights: np.ndarray) -> None:
+        self.weights = weights
+
+    def __call__(self, z: np.ndarray) -> np.ndarray:
+        return np.asarray(np.tanh(z @ self.weights))
+
+
+def regressor(kind: str, p: int, d: int, rng: np.random.Generator) -> Any:
+    """A contraction: beliefs neither die out nor diverge."""
+
+    def linear(rows: int) -> Linear:
+        return Linear(rng.uniform(-0.4, 0.4, (rows, d)) / np.sqrt(rows), rng.uniform(-0.3, 0.3, d))
+
+    if kind == "black box":
+        return Wild(rng.standard_normal((p, d)) / p)
+    if kind.startswith("waves"):
+        raw = kind == "waves and raw"
+        return RandomFourier(rng.standard_normal((p, 5)), raw, linear(10 + p * raw))
+    return MeanAndVariance(linear(p)) if kind == "variances" else linear(p)
+
+
+def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank: bool, box: bool, seed: int) -> Filter:
+    """A filter of two channels with everything that a step can have."""
+    rng = RNG(seed)
+    d = int(features(np.zeros((1, WINDOW, N))).shape[1])
+    r, p_inputs = 3 if rank else d, {"none": 0, "inputs": 1, "feedthrough": 2}[inputs]
+    p = r + lags * N + p_inputs
+    kinds = ["linear", "linear", "waves"] if kind == "two in turn" else [kind]
+    bound = rng.uniform(0.05, 0.3, r)
+    box = box or kind == "variances"  # an exponential of an open belief has no bound
+    root = rng.standard_normal((N, N))
+    return Filter(
+        features=features,
+        regressors=tuple(regressor(kind, p, d, rng) for kind in kinds),
+        initial=rng.uniform(0.1, 0.4, d),
+        scaling=Scaling(rng.standard_normal(N) * 3, rng.uniform(0.5, 4.0, N)),
+        feedback=Feedback(
+            rng.standard_normal(r) * 0.1,
+            rng.uniform(0.5, 2.0, r),
+            0.7,
+            rng.standard_normal((d, r)) / 2 if rank else None,
+            *((-bound, bound) if box else (None, None)),
+        ),
+        centre=None if prior == "last" else rng.uniform(-0.3, 0.3, d),
+        covariance=root @ root.T + 0.2 * np.eye(N),
+        lags=lags,
+        input_scaling=None if inputs == "none" else Scaling(np.array([0.3]), np.array([2.0])),
+        feedthrough=inputs == "feedthrough",
+    )
+
+
+PAIRS = [pair for pair in product(KINDS, FEATURES) if pair[0] != "variances" or pair[1] == "squares"]
+NO_YES = [False, True]
+SETTINGS = list(product(["none", "inputs", "feedthrough"], [1, 3], ["mean", "last"], NO_YES, NO_YES, NO_YES))
+"""Inputs, lags, prior, rank, box and gaps, in every combination."""
+
+
+def drawn(missing: bool, inputs: str, seed: int) -> Trajectories:
+    data = ragged([5, 1, 7], N, RNG(seed), 0.25 if missing else 0.0)
+    values = data.values.copy()
+    if missing:
+        values[[0, 9, 10]] = np.nan  # a first row, and two rows in a row, with nothing seen
+    u = None if inputs == "none" else RNG(seed + 1).standard_normal((len(values), 1))
+    return replace(data, values=values, inputs=u)
+
+
+def textbook(filter: Filter, data: Trajectories) -> list[np.ndarray]:
+    """m_1 .. m_{T+1} of every recording, one row at a time."""
+    out = []
+    for part in data:
+        state, u = filter.start(1), part.inputs
+        beliefs = [state.belief[0]]
+        for t in range(len(part)):
+            now, following = (None, None) if u is None else (u[[t]], u[[min(t + 1, len(u) - 1)]])
+            state = filter.step(state, part.values[[t]], now, following)
+            beliefs.append(state.belief[0])
+        out.append(np.array(beliefs))
+    return out
+
+
+def close(a: Any, b: Any) -> None:
+    np.testing.assert_allclose(a, b, rtol=0, atol=CLOSE)
+
+
+def hold(filter: Filter, data: Trajectories) -> None:
+    """Every runner to the textbook."""
+    slow = textbook(filter, data)
+    before, after = filter.run(data)
+    close(before, np.concatenate([beliefs[:-1] for beliefs in slow]))
+    close(after.belief, np.stack([beliefs[-1] for beliefs in slow]))
+    rollout = rolled(filter, data)
+    close(rollout.layout.plan.packed(rollout.beliefs), np.concatenate([beliefs[1:] for beliefs in slow]))
+    close(rollout.z[:, : len(filter.feedback.mean)], filter.feedback(rollout.held))
+    hold_live(filter, data, slow)
+
+
+def hold_live(filter: Filter, data: Trajectories, slow: list[np.ndarray]) -> None:
+    """One stream alone, and a bank of which each stream starts again when its recording ends."""
+    alone, bank = Live(filter), Live(filter, len(data))
+    met = []
+    for part in data:
+        alone.reset()
+        for t, x in enumerate(part.values):
+            u = () if part.inputs is None else (part.inputs[t], part.inputs[min(t + 1, len(part) - 1)])
+            alone.update(x, *u)
+            met.append(alone.belief)
+    close(met, np.concatenate([beliefs[1:] for beliefs in slow]))
+    clock, met, expected = np.zeros(len(data), dtype=int), [], []
+    last = data.lengths - 1
+    for _ in range(int(data.lengths.max()) + 3):
+        now, following = data.offsets[:-1] + clock, data.offsets[:-1] + np.minimum(clock + 1, last)
+        bank.update(data.values[now], *(() if data.inputs is None else (data.inputs[now], data.inputs[following])))
+        met.append(bank.belief)
+        expected.append([beliefs[t + 1] for beliefs, t in zip(slow, clock, strict=True)])
+        ended = clock == last
+        clock = np.where(ended, 0, clock + 1)
+        if ended.any():
+            bank.reset(ended)
+    close(met, expected)
+
+
+@pytest.mark.parametrize(("kind", "name"), PAIRS)
+def test_every_runner_takes_the_steps_of_the_textbook(kind: str, name: str) -> None:
+    folds = 0
+    for seed, (inputs, lags, prior, rank, box, gaps) in enumerate(SETTINGS):
+        filter = made(kind, FEATURES[name], inputs, lags, prior, rank, box, seed)
+        folds += foldable(filter)
+        hold(filter, drawn(gaps, inputs, seed))
+    expected = len(SETTINGS) if name == "stack" else len(SETTINGS) // 2  # "last" is affine for stacks only
+    assert folds == (expected if kind in ("linear", "waves", "waves and raw") else 0)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize("kind", ["linear", "waves", "waves and raw"])
+def test_back_propagation_takes_the_steps_of_the_textbook(kind: str, name: str) -> None:
+    """JAX compiles each form for a second, so a part of the combinations: each value of each setting, twice or more."""
+    jax = pytest.importorskip("jax")
+    settings = [
+        ("none", 1, "mean", False, True, False),
+        ("inputs", 3, "last", True, False, False),
+        ("feedthrough", 1, "last", False, True, True),
+        ("inputs", 3, "mean", True, True, True),
+    ]
+    for seed, (inputs, lags, prior, rank, box, gaps) in enumerate(settings):
+        filter = made(kind, FEATURES[name], inputs, lags, prior, rank, box, seed)
+        data = drawn(gaps, inputs, seed)[[0, 2]]
+        layout = rolled(filter, data).layout
+        expected = rolled(filter, data).beliefs
+        with jax.enable_x64(True):
+            for part in parts_of(filter, data):
+                loop = jax.jit(closed_loop(form_of(filter, True)).rolled)
+                beliefs = np.asarray(loop(weights_of(filter), fixed_of(filter), part, np.zeros_like(part.y))[0])
+                met = part.weight.any(axis=2)
+                seen = np.isin(layout.plan.time, np.flatnonzero(met.any(axis=1)))
+                assert seen.any()
+                found = np.abs(beliefs[met][:, None] - expected[None]).max(axis=2).min(axis=1)
+                assert found.max() < CLOSE
+
+
+@pytest.mark.parametrize("lags", [1, 3])
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("kind", ["joint", "linear"])
+def test_symbols_run_alike(kind: str, gaps: bool, lags: int) -> None:
+    rng, features, v = RNG(lags), OneHotMarginals(WINDOW), 3
+    d = features.width(v)
+    symbols = [[int(s) for s in rng.integers(0, v, length)] for length in (7, 1, 12)]
+    data = Trajectories.of_symbols([[None if gaps and rng.random() < 0.2 else s for s in own] for own in symbols])
+    recent = rng.integers(-1, v, (200, lags))
+    contexts = Contexts.of(recent, np.eye(v)[rng.integers(0, v, (200, WINDOW))].reshape(200, d), v, WINDOW)
+    if kind == "joint":
+        linear = Linear(rng.uniform(0, 1, (d, v * d)), rng.uniform(0, 1, v * d))
+        update: Any = Conditional(linear, contexts.numbers, contexts.shares, 0.3, features, "simplex")
+    else:
+        linear = Linear(rng.uniform(0, 1, (d + lags * v, d)), np.zeros(d))
+        update = Projected(linear, contexts.shares[:1], 0.1, features)
+    filter = Filter(
+        features=features,
+        regressors=(update,),
+        initial=np.full(d, 1 / v),
+        scaling=Scaling(np.zeros(v), np.ones(v)),
+        feedback=Feedback(np.zeros(d), np.ones(d)),
+        centre=np.zeros(d),
+        covariance=np.eye(v),
+        lags=lags,
+        alphabet=data.alphabet,
+    )
+    hold(filter, data)
+
+
+def test_the_textbook_itself_is_the_equation_of_the_paper_and_ours() -> None:
+    """One step by explicit matrices: feedback, box, lags, input and next input, prior."""
+    filter = made("linear", Stack(WINDOW), "feedthrough", 3, "last", True, True, 5)
+    x, u = RNG(0).standard_normal((4, N)), RNG(1).standard_normal((5, 1))
+    state = filter.start(1)
+    m, feedback, linear = filter.initial, filter.feedback, filter.regressors[0]
+    assert isinstance(linear, Linear)
+    assert feedback.directions is not None
+    units = [(row - filter.scaling.mean) / filter.scaling.scale for row in x]
+    controls = (u - 0.3) / 2.0
+    for t in range(4):
+        fed = 0.7 * (feedback.directions.T @ m - feedback.mean) / feedback.scale
+        z = [*np.clip(fed, feedback.low, feedback.high), *units[t], *units[max(t - 1, 0)], *units[max(t - 2, 0)]]
+        m = linear.weights.T @ np.array([*z, *controls[t], *controls[t + 1]]) + linear.intercept
+        m = m + np.concatenate([units[t]] * WINDOW)
+        state = filter.step(state, x[[t]], u[[t]], u[[t + 1]])
+        close(state.belief[0], m)
+
+
+def test_a_folded_machine_holds_the_step_in_one_map() -> None:
+    filter = made("waves", Stack(WINDOW), "inputs", 3, "last", True, True, 1)
+    rollout, machine = rolled(filter, drawn(False, "inputs", 3)), fold(filter)
+    fed = filter.feedback.linear(rollout.beliefs) + filter.feedback.shift
+    close(machine.feed(rollout.z), fed)
+    close(folded_map(filter, lambda m: m[:, :1], np.array([2.0]))(rollout.z), rollout.beliefs[:, :1] + 2.0)
