@@ -39,15 +39,18 @@ BY_GRADIENT_PAIRS = (
 
 HEAD = """# The paper, reproduced
 
-Every table and figure on this page comes from `results/*.json`, which `make reproduce` writes: one TOML file in
-`src/psimlearn/reproduce/experiments` for each published result holds every choice of data, preparation, method, grid,
-fold and seed. Results are kept job by job, so that an interrupted run goes on where it stopped; `make reproduce` with
-nothing left to do only writes this page. `psimlearn reproduce table1 --quick` is a look within two minutes.
+`make reproduce` runs the experiments of the paper and writes this page. Each published result has one TOML file in
+`src/psimlearn/reproduce/experiments`. The file holds every choice: data, preparation, methods, grids, folds and seeds.
+The results are in `results/*.json`, and all tables and figures below are made from them. Each finished job is saved, so
+an interrupted run continues where it stopped. If all jobs are done, `make reproduce` only writes this page.
+`psimlearn reproduce table1 --quick` gives a first look within two minutes.
 
 The paper is W. Sun, A. Venkatraman, B. Boots and J. A. Bagnell, *Learning to Filter with Predictive State Inference
-Machines*, ICML 2016. Its recordings of the drill assembly and its two videos are not public, and which walks it used
-is not said: public recordings of the same kinds stand in. So what can be reproduced is the order of the methods and
-the ratios of their errors, not the figures themselves.
+Machines*, ICML 2016. Its recordings of the drill assembly and its two videos are not public, and the paper does not say
+which walks it used. We use public recordings of the same kinds. Compare the order of the methods and the ratios of
+their errors, not the errors themselves.
+
+Each section begins with the claim of the paper, in italics.
 """
 
 
@@ -84,17 +87,18 @@ def _real_systems(table1: Results, appendix: Results | None, docs: Path) -> Iter
     sets = found.sets
     methods = [m for m in list(found.experiment.methods)[::-1] if any(m in found.methods(name) for name in sets)]
     yield (
-        "### One-step error\n\nSquared, summed over channels, mean +- deviation over folds; the least is bold, among "
-        "methods that were run on all folds."
+        "### One-step error\n\nSquared error, summed over channels: mean +- deviation over folds. Bold: the least "
+        "error among the methods that were run on all folds."
     )
     yield tables.errors_table(found, sets, methods, "errors", 0)
-    yield "What the paper printed, on its own recordings:"
+    yield "The paper prints, for its recordings:"
     yield tables.published_table(found)
     yield "### Ratios of one-step errors, ours and the paper's"
     yield tables.ratios_table(found, RATIOS)
     yield (
-        "### Paired differences\n\nThe error of the first method less that of the second, fold by fold, as a share of "
-        "the second's mean error: mean +- standard error, and on how many folds the first was better."
+        "### Paired differences\n\nThe error of the first method minus the error of the second on the same fold, "
+        "divided by the mean error of the second: mean +- standard error, and (folds on which the first is better / "
+        "folds)."
     )
     yield tables.paired_table(found, PAIRS)
     yield "\n".join(_verdicts(found))
@@ -104,14 +108,14 @@ def _real_systems(table1: Results, appendix: Results | None, docs: Path) -> Iter
     videos = [name for name in sets if "pixels" in found.of(name, methods[0])[0]]
     if videos:
         yield (
-            "### Videos in pixels\n\nOne-step error summed over all pixels, in grey levels: what 20 components leave "
-            "out is an error that no method can avoid."
+            "### Videos in pixels\n\nOne-step error, summed over all pixels, in grey levels. All methods see 20 "
+            "principal components; no method can predict the rest of the picture."
         )
         yield tables.errors_table(found, videos, methods, "pixels", 0)
     minutes = sum(each["cpu"] for each in table1.found.values()) / 60
     yield (
-        f"### What it costs\n\nProcessor time of one core, choosing and learning and testing; all of it together is "
-        f"{minutes:.0f} minutes, which two cores share."
+        f"### What it costs\n\nSeconds of one core for one fold: choice of settings, training and test. All of Table "
+        f"1 takes {minutes:.0f} minutes of processor time."
     )
     yield tables.cost_table(table1, sets, methods)
 
@@ -139,20 +143,20 @@ def _by_gradient(appendix: Results, table1: Results | None, docs: Path) -> Itera
     found = joined(appendix, table1)
     sets = [name for name in found.sets if set(BY_GRADIENT[1:3]) & set(found.methods(name))]
     for step, words in ((0, "One step ahead"), (-1, "At the farthest step, 5 (3 for video)")):
-        yield f"{words}, mean +- deviation over the folds that all have:"
+        yield f"{words}: mean +- deviation over the folds that all methods have."
         yield tables.gradient_table(found, sets, BY_GRADIENT, step)
-    yield (
-        "Paired differences over folds, as a share of the second's mean error: mean +- standard error, and on how many "
-        "the first was better."
-    )
+    yield ("Paired differences as above: mean +- standard error, and (folds on which the first is better / folds).")
     yield tables.paired_table(found, BY_GRADIENT_PAIRS)
-    yield "The optimisers that led, and were used, on how many folds, with their median number of epochs:"
+    yield (
+        "The optimiser that won the race of the first epochs, on how many folds, and after the semicolon the median "
+        "number of epochs:"
+    )
     yield tables.optimisers_table(found, sets, ("PSIM-Linear_b", "PSIM-Linear_d+b", "PSIM-RFF_b"))
 
 
 def _two_methods(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
     """One method against another on the same folds."""
-    yield "One-step errors; the last column is the paired difference over folds, and on how many the second was better."
+    yield "One-step errors. Last column: the paired difference, and (folds on which the second is better / folds)."
     yield tables.two_methods_table(found)
 
 
@@ -164,8 +168,9 @@ def _number_of_trajectories(found: Results, _: Results | None, docs: Path) -> It
     by_number(found, groups, docs / "figures" / "fig2.svg")
     yield "![log(e / e_F) against the number of trajectories](figures/fig2.svg)"
     yield (
-        "e is a method's one-step error and e_F that of the optimal filter; lines are medians over draws, bands reach "
-        "from the least to the largest. log(e / e_F), medians:"
+        "e is the one-step error of a method, e_F the error of the optimal filter. Each experiment was drawn several "
+        "times: lines are medians, bands reach from the least to the largest value. Medians of log(e / e_F), by number "
+        "of trajectories:"
     )
     for group, names in groups.items():
         sizes = {name: f"{found.experiment.sets[name]['n_trajectories']}" for name in names}
@@ -181,9 +186,9 @@ def _theorems(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
     lengths = [name for name in found.sets if "excess" in found.of(name, found.methods(name)[0])[0]]
     if lengths:
         yield (
-            "Forward Training with 1000 trajectories: M times the excess of its error over the optimal filter's, "
-            "relative to that, median over systems. Disjoint: each step learns from trajectories of its own, as the "
-            "theorem's proof has it."
+            "Forward Training with M = 1000 trajectories of T rows. The table shows M (e - e_F) / e_F, the relative "
+            "excess over the optimal filter times M, median over systems. Disjoint: the trajectories are split among "
+            "the time steps, as in the proof of the theorem."
         )
         columns = dict(zip(lengths, lengths, strict=True))
         yield tables.excess_table(found, "", columns, "excess_from_the_first_row", "times M")

@@ -222,7 +222,8 @@ def bounds_table(found: Results, name: str, method: str) -> str:
         )
     header = ["N", "gamma_N", "its bound", "eps_N", "min L_n", "min <= gamma + eps", "finite-sample term"]
     table = _table([*header, "loss on new recordings", "<= all three"], rows)
-    return f"DAgger, {name}: means over {len(systems)} random systems, and on how many the inequality holds.\n\n{table}"
+    words = f"means over {len(systems)} random systems, and on how many systems each inequality holds"
+    return f"DAgger, {name}: {words}.\n\n{table}"
 
 
 # -- cells -----------------------------------------------------------------------------------------------------------
