@@ -29,6 +29,7 @@ from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.live import Live
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.rollout import rolled
 from psimlearn.learners.ridge import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
@@ -203,7 +204,7 @@ def batch_of_ours(filter: Filter, data: Trajectories) -> Steps:
 
 def rollout_of_ours(filter: Filter, data: Trajectories) -> Steps:
     """The part of the belief that is fed back, as other libraries return their state; all answers are linear in it."""
-    return lambda _: filter.roll(filter.table(data))
+    return lambda _: rolled(filter, data)
 
 
 def batch_with_simdkalman(system: LinearSystem) -> Steps | None:
