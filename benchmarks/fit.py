@@ -1,9 +1,9 @@
-"""DAgger on Gram sums against storing every example and refitting scikit-learn's Ridge, interleaved in one run.
+"""DAgger on Gram sums, compared with scikit-learn's Ridge refitted to all stored examples; interleaved in one run.
 
     python benchmarks/fit.py            # everything, a few minutes
     python benchmarks/fit.py small      # the first size only
 
-Prints ratios: machines are noisy, so only what was measured side by side is worth quoting.
+Prints ratios: machines are noisy, so quote only ratios that were measured side by side.
 """
 
 import subprocess
@@ -30,7 +30,7 @@ ALPHA = 1e-5
 
 @dataclass(frozen=True)
 class Stored:
-    """What one would write first: keep all examples, refit from scratch."""
+    """The obvious learner: it stores all examples and refits from scratch."""
 
     n_features: int = 0
     directions: np.ndarray | None = None
@@ -93,7 +93,7 @@ SIZES = [
 
 
 def fit(size: Size, kind: str, data: tuple[Trajectories, Trajectories]) -> list[float]:
-    """Fit for 20 rounds; the time of each round, the preparation first."""
+    """Fit for 20 rounds and return the seconds of each round; the first entry is the preparation."""
     times, last = [], time.perf_counter()
     for _ in dagger(*data, Stack(size.window), size.learner(kind), rng=np.random.default_rng(0), n_rounds=20):
         times.append(time.perf_counter() - last)
@@ -102,7 +102,7 @@ def fit(size: Size, kind: str, data: tuple[Trajectories, Trajectories]) -> list[
 
 
 def peak_memory(size: Size, kind: str) -> float:
-    """Megabytes that a fit in a process of its own needs beyond what libraries and data take."""
+    """Megabytes that a fit in a separate process needs in addition to libraries and data."""
     out = subprocess.run(
         [sys.executable, __file__, "memory", size.name, kind], capture_output=True, text=True, check=True
     )
@@ -116,7 +116,7 @@ def peak_resident() -> float:
 
 
 def dgemm_shares() -> tuple[float, float]:
-    """Rate of the Gram step at width 860 against matrix products: of the same tall shape, and square.
+    """Rate of the Gram step at width 860, divided by that of matrix products: of the same tall shape, and square.
 
     The symmetric product is credited with half the work of a general one.
     """
@@ -143,7 +143,7 @@ def dgemm_shares() -> tuple[float, float]:
 
 
 def rank_times() -> tuple[float, float]:
-    """Seconds to fit with the full belief fed back, and with 30 directions of it."""
+    """Seconds of a fit that feeds back the full belief, and of one that feeds back 30 directions."""
     rng = np.random.default_rng(0)
     system = random_system(rng, n_states=20, n_outputs=90)
     data = system.simulate(39, 300, rng), system.simulate(5, 300, rng)
@@ -169,8 +169,8 @@ def main(sizes: list[Size]) -> None:
         print(f"{size.name:42} {gram:8.2f} s {stored:8.2f} s {stored / gram:7.1f}x {size.target:7.0f}x")
         second, twentieth = (min(times[i] for times in runs["gram"]) for i in (2, 20))
         print(f"{'  time of round 20 / round 2':42} {twentieth / second:41.2f} {'<= 1.20':>8}")
-        own, other = (peak_memory(size, kind) for kind in ("gram", "stored"))
-        print(f"{'  peak memory':42} {own:7.0f} MB {other:7.0f} MB {other / own:7.1f}x")
+        small, large = (peak_memory(size, kind) for kind in ("gram", "stored"))
+        print(f"{'  peak memory':42} {small:7.0f} MB {large:7.0f} MB {large / small:7.1f}x")
     if len(sizes) > 1:
         full, compressed = rank_times()
         name = "39 x 300, n=90, k=5, 5 lags: rank 30"

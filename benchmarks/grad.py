@@ -1,10 +1,10 @@
-"""One epoch of back-propagation against a loop that a JAX user would write by hand, interleaved in one run.
+"""One epoch of back-propagation, compared with a loop written by hand in JAX; interleaved in one run.
 
     python benchmarks/grad.py [--repeats 5]
 
-43 recordings x 300 rows x 60 channels, a window of 5, one recording to a step of RMSProp, in double precision. Both do
-the same arithmetic: the weights after an epoch are compared. Ours also evaluates the training loss after the epoch and
-checks every step for being finite. Compile times are those of the first epoch less the best of the others.
+43 recordings x 300 rows x 60 channels, a window of 5, one step of RMSProp for each recording, double precision. Both do
+the same arithmetic: the weights after an epoch are compared. Ours also computes the training loss after the epoch and
+checks that every step is finite. The compile time is the time of the first epoch minus the best time of the others.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, w
 
 M, ROWS, N, WINDOW, RATE = 43, 300, 60, 5, 1e-4
 LEARNERS: dict[str, Any] = {"linear": Ridge(), "500 features": RandomFourierRidge(500, raw_inputs=False)}
-RECIPE = Recipe(box=None, standardise=False, prior="zero")  # the plain step, which is easily written by hand
+RECIPE = Recipe(box=None, standardise=False, prior="zero")  # the plain step, which is easy to write by hand
 
 
 def recordings() -> Trajectories:
-    """Slow, correlated, noisy."""
+    """Recordings of slow, correlated, noisy channels."""
     rng = np.random.default_rng(0)
     latent = np.cumsum(rng.standard_normal((M, ROWS, 8)), axis=1) * 0.1
     return Trajectories.of(latent @ rng.standard_normal((8, N)) / 3 + 0.1 * rng.standard_normal((M, ROWS, N)))
@@ -84,7 +84,7 @@ def ours(data: Trajectories, start: Any) -> Iterator[Any]:
 
 
 def timed(epochs: Iterator[Any]) -> tuple[float, Any]:
-    """CPU seconds of all threads: on a shared machine, wall time measures the neighbours."""
+    """CPU seconds of all threads and the result; on a shared machine, wall time would measure other programs."""
     began = time.process_time()
     out = next(epochs)
     return time.process_time() - began, out
@@ -108,8 +108,8 @@ def main() -> None:
             for method, epochs in runs.items():
                 spent, last[method] = timed(epochs)
                 seconds[method].append(spent)
-        best = {method: min(own[1:]) for method, own in seconds.items()}
-        compiled = {method: own[0] - best[method] for method, own in seconds.items()}
+        best = {method: min(each[1:]) for method, each in seconds.items()}
+        compiled = {method: each[0] - best[method] for method, each in seconds.items()}
         gap = np.abs(last["hand"] - last["ours"]).max() / np.abs(last["hand"]).max()
         print(
             f"| {name} | {best['hand']:.3f} s | {best['ours']:.3f} s | {best['ours'] / best['hand']:.2f} | "

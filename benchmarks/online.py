@@ -1,10 +1,10 @@
-"""One observation at a time, banks of streams and whole recordings, against Kalman filter libraries.
+"""Single updates, banks of streams and whole recordings, compared with Kalman filter libraries.
 
-    pip install "psimlearn[bench]"      # the peers; those that are missing are left out
+    pip install ".[bench]"      # the other libraries; a missing one is left out
     python benchmarks/online.py
 
-All contenders take turns on one core and the fastest of their turns counts: quote ratios from one run only. Peers get
-the true system, with a state smaller than our beliefs; they also carry a covariance.
+All libraries take turns on one core, and the fastest turn of each counts: quote ratios from one run only. The other
+libraries are given the true system, with a state smaller than our beliefs; they also compute a covariance.
 """
 
 import os
@@ -29,17 +29,18 @@ from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.live import Live
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.rollout import rolled
 from psimlearn.learners.ridge import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
 
 Steps = Callable[[np.ndarray], Any]
-"""Filters rows one after the other: (T, n), or (T, streams, n) for a bank, or (m, T, n) for whole recordings."""
+"""A function that filters rows in order: (T, n), (T, streams, n) for a bank, or (m, T, n) for whole recordings."""
 PEERS = {"filterpy": "filterpy.kalman", "simdkalman": "simdkalman", "pykalman": "pykalman", "dynamax": "dynamax"}
 
 
 def peer(name: str) -> Any:
-    """A library, or None if it is not there."""
+    """The library, or None if it is not installed."""
     try:
         return import_module(PEERS[name])
     except ImportError:
@@ -48,7 +49,7 @@ def peer(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Size:
-    """A system, recordings of it and filters learnt from them."""
+    """A system, its recordings, and filters learnt from them."""
 
     n: int
     window: int
@@ -79,7 +80,7 @@ SIZES = [Size(2, 2, 4), Size(13, 5, 20), Size(60, 5, 30)]
 
 
 def bare(filter: Filter) -> Steps:
-    """The least that numpy can do: no check, no box, no scaling, nothing may be missing."""
+    """The fastest step in numpy: no checks, no box, no scaling, no missing values."""
     (regressor,) = filter.regressors
     assert isinstance(regressor, Linear)
     W, b, m_1 = np.ascontiguousarray(regressor.weights.T), regressor.intercept, filter.initial
@@ -160,7 +161,7 @@ def with_pykalman(system: LinearSystem) -> Steps | None:
 
 
 def dynamax_parts(system: LinearSystem) -> tuple[Any, Any, Any] | None:
-    """jax in double precision, dynamax's inference module, and the parameters of the system."""
+    """Return jax in double precision, the inference module of dynamax, and the parameters of the system."""
     if peer("dynamax") is None:
         return None
     jax = import_module("jax")
@@ -171,7 +172,7 @@ def dynamax_parts(system: LinearSystem) -> tuple[Any, Any, Any] | None:
 
 
 def with_dynamax(system: LinearSystem) -> Steps | None:
-    """Dynamax has no public step: this one is put together from its parts, and jitted."""
+    """A jitted step made of the parts of dynamax, which has no public step."""
     parts = dynamax_parts(system)
     if parts is None:
         return None
@@ -202,8 +203,8 @@ def batch_of_ours(filter: Filter, data: Trajectories) -> Steps:
 
 
 def rollout_of_ours(filter: Filter, data: Trajectories) -> Steps:
-    """What is fed back at every row, as peers give their state: all other answers are linear maps of it."""
-    return lambda _: filter.roll(filter.table(data))
+    """The part of the belief that is fed back, as other libraries return their state; all answers are linear in it."""
+    return lambda _: rolled(filter, data)
 
 
 def batch_with_simdkalman(system: LinearSystem) -> Steps | None:
@@ -241,7 +242,7 @@ def batch_with_pykalman(system: LinearSystem) -> Steps | None:
 
 
 def fastest(contenders: dict[str, tuple[Steps | None, int]], rows: np.ndarray, turns: int) -> dict[str, float]:
-    """Seconds per row of the fastest turn of each; the number that comes with a contender is how many rows it takes."""
+    """Seconds per row of the fastest turn of each library; the number given with it is its number of rows."""
     present = {name: (run, taken) for name, (run, taken) in contenders.items() if run is not None}
     for run, _ in present.values():
         run(rows)  # compile, fill caches
@@ -329,9 +330,9 @@ def batch(turns: int) -> None:
     table("Filtering 200 recordings of 200 rows", "nanoseconds per row", columns)
     for size in SIZES:
         times = columns[str(size)]
-        own = {name: t for name, t in times.items() if name.startswith("psimlearn")}
-        others = [t for name, t in times.items() if name not in own]
-        for name, t in own.items():
+        ours = {name: t for name, t in times.items() if name.startswith("psimlearn")}
+        others = [t for name, t in times.items() if name not in ours]
+        for name, t in ours.items():
             if others:
                 verdict(f"{size}: fastest peer / {name}", min(others) / t, 1)
 

@@ -1,4 +1,4 @@
-"""Defaults on real recordings, beside what people would use instead: the table of docs/real-data.md.
+"""The defaults on real recordings, compared with usual methods: the tables of docs/real-data.md.
 
     PSIMLEARN_DATA=folder python benchmarks/real.py [set ..] [--methods name ..]
 
@@ -38,7 +38,7 @@ def by_recording(recordings: Trajectories) -> Iterator[Fold]:
 
 
 def by_block(frames: np.ndarray, stride: int) -> Iterator[Fold]:
-    """Blocks of `stride` frames, of which the last ones are left out as a gap."""
+    """Blocks of `stride` frames; the last frames of each block are left out as a gap."""
     blocks = pixels(frames).blocks(stride - WINDOW, WINDOW)
     for train, test in folds(blocks, N_FOLDS, np.random.default_rng(0)):
         components = principal_components(train, N_COMPONENTS)
@@ -60,12 +60,12 @@ def learnt(**settings: Any) -> Callable[[Trajectories], Forecaster]:
 
 
 def autoregression(lags: int, prior: str) -> Callable[[Trajectories], Forecaster]:
-    """Direct multi-step ridge regression on lags: the filter without a belief, its ridge chosen in the same way."""
+    """Direct multi-step ridge regression on lags: the filter without a belief; its ridge is chosen in the same way."""
     return learnt(lags=lags, prior=prior, belief_weight=0.0, level_weight=None)
 
 
 def trees(train: Trajectories) -> Forecaster:
-    """As many as can be afforded: a split costs inputs times outputs."""
+    """Fewer trees for wide data: the cost of a split is inputs times outputs."""
     wide = train.n_channels > 50
     size: dict[str, Any] = (
         {"n_estimators": 30, "max_features": 30, "min_samples_leaf": 2} if wide else {"n_estimators": 200}

@@ -1,4 +1,4 @@
-"""Rows through `psimlearn filter MODEL -`: how many a second, in how much memory, and how long one takes on its own.
+"""Rows through `psimlearn filter MODEL -`: rows per second, memory, and the time of a single row.
 
     python benchmarks/stream.py [rows]
 
@@ -26,10 +26,10 @@ CHUNK = 10_000
 class Through(NamedTuple):
     rows_per_second: float
     rows_per_cpu_second: float
-    """What it would be with a processor to itself."""
+    """The rate that an idle processor would give."""
     answers: int
     memory: list[float]
-    """MiB of resident memory, at ten moments."""
+    """MiB of resident memory, measured ten times."""
 
 
 def main(n_rows: int = 1_000_000) -> None:
@@ -58,7 +58,7 @@ def started(model: Path) -> subprocess.Popen[bytes]:
 
 
 def batched(model: Path, header: bytes, lines: list[bytes], n_rows: int) -> Through:
-    """As fast as the pipe takes them; the clock starts when the first answer is out."""
+    """Write rows as fast as the pipe takes them; the clock starts after the first answer."""
     process = started(model)
     stdin, stdout = pipes(process)
     stdin.write(header + lines[0])

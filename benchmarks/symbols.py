@@ -1,11 +1,12 @@
-"""Filters of symbols beside what people would use instead: the tables of docs/symbols.md.
+"""Filters of symbols, compared with usual methods: the tables of docs/symbols.md.
 
     python benchmarks/symbols.py [hmm | memory | text | live ..]
 
-Errors are nats per symbol on new sequences, given as the excess over the exact filter where that is known: the mean
-Kullback-Leibler divergence of the predicted distribution from the exact one, which has no noise of symbols drawn.
-hmmlearn (extra `bench`) learns by EM: ten random starts of up to 50 iterations on the first part of the sequences, the
-likeliest of which goes on with all of them for up to 100, or until an iteration gains less than a nat in all.
+Errors are nats per symbol on new sequences. If the exact filter is known, the error is the excess over it: the mean
+Kullback-Leibler divergence of the predicted distribution from the exact one, which has no noise of drawn symbols.
+hmmlearn (extra `bench`) learns by EM: ten random starts of up to 50 iterations on the first part of the sequences; the
+start with the largest likelihood then runs on all sequences, for up to 100 iterations or until an iteration gains less
+than a nat in total.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from psimlearn.train.losses import LogLoss
 
 N_RESTARTS, N_SHORT, N_LONG = 10, 50, 100
 PART = 16_000
-"""Symbols on which starts of EM are told apart."""
+"""The number of symbols on which the starts of EM are compared."""
 Fit = Callable[[Trajectories], Forecaster]
 
 
@@ -54,7 +55,7 @@ def learnt(**settings: object) -> Fit:
 
 
 def linear_update(window: int) -> Fit:
-    """The plain regression of the next belief on [m; x], its ridge chosen in the same way as the joint update's."""
+    """The plain regression of the next belief on [m; x]; its ridge is chosen as for the joint update."""
     features = OneHotProduct(window)
 
     def fit(train: Trajectories) -> Forecaster:
@@ -134,7 +135,7 @@ def random_models() -> None:
 
 
 def long_memory() -> None:
-    """States that last 200 symbols and hardly show: 500 sequences of 400."""
+    """States that last 200 symbols and are hard to see: 500 sequences of 400."""
     hmm, rng = long_memory_hmm(), np.random.default_rng(0)
     systems = [(hmm, simulated(hmm, 500, 400, rng), simulated(hmm, 500, 400, rng))]
     methods: dict[str, Fit] = {
@@ -150,7 +151,7 @@ def long_memory() -> None:
 
 
 def docstrings(least: int = 40) -> list[str]:
-    """The documentation strings of each module of Python's own library: lower-case letters, space, '.' for all else."""
+    """The docstrings of each module of Python's standard library: lower-case letters, space, '.' for all else."""
     folder = Path(sysconfig.get_paths()["stdlib"])
     texts = []
     for path in sorted(folder.glob("*.py")):
@@ -167,14 +168,14 @@ def docstrings(least: int = 40) -> list[str]:
 
 
 def chosen_kgram(train: Trajectories) -> Forecaster:
-    """Order and smoothing by a fifth of the sequences, held out; then learnt from all."""
+    """Choose order and smoothing on a held-out fifth of the sequences, then learn from all."""
     first, second = train.split(0.2, np.random.default_rng(0))
     tried = [(order, strength) for order in range(2, 10) for strength in (1.0, 4.0, 16.0)]
-    return KGram.fit(train, *min(tried, key=lambda own: nats(KGram.fit(first, *own), second)))
+    return KGram.fit(train, *min(tried, key=lambda choice: nats(KGram.fit(first, *choice), second)))
 
 
 def text(block: int = 200, n_train: int = 50_000, n_test: int = 10_000) -> None:
-    """Learn from the docstrings of some modules, predict those of others."""
+    """Learn from the docstrings of some modules, predict the docstrings of others."""
     texts = docstrings()
     order = np.random.default_rng(0).permutation(len(texts))
     blocks = [
@@ -182,7 +183,7 @@ def text(block: int = 200, n_train: int = 50_000, n_test: int = 10_000) -> None:
         for i in order
         for start in range(0, max(1, len(texts[i]) - block + 1), block)
     ]
-    ends = np.cumsum([len(own) for own in blocks])
+    ends = np.cumsum([len(each) for each in blocks])
     cut = int(np.searchsorted(ends, n_test))
     alphabet = " .abcdefghijklmnopqrstuvwxyz"
     train = Trajectories.of_symbols(blocks[cut : int(np.searchsorted(ends, n_test + n_train))], alphabet=list(alphabet))
@@ -201,7 +202,7 @@ def text(block: int = 200, n_train: int = 50_000, n_test: int = 10_000) -> None:
 
 
 def live() -> None:
-    """A hundred thousand steps: how long they take, and how far probabilities stray from a distribution."""
+    """A hundred thousand live steps: their time, and the error of the sum of probabilities."""
     hmm, rng = three_state_hmm(np.random.default_rng(0)), np.random.default_rng(1)
     model = PSIM(2, features="onehot", n_rounds=5, random_state=0).fit(simulated(hmm, 1000, 32, rng))
     stream, steps = model.start(), 100_000

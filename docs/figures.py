@@ -1,8 +1,8 @@
-"""The picture of README.md: a pendulum that is pushed and, for a while, not seen, as a learnt filter sees it.
+"""The picture of README.md: a learnt filter follows a pendulum through a sensor failure and a push.
 
     python docs/figures.py [FOLDER] [--quick]
 
-Learns anew and writes pendulum.svg, into docs/figures unless told otherwise; quickly, from a few recordings.
+Learns a filter and writes pendulum.svg into FOLDER (by default docs/figures). --quick learns from a few recordings.
 """
 
 import argparse
@@ -18,15 +18,15 @@ from psimlearn.datasets import noisy_pendulum
 
 FIGURES = Path(__file__).parent / "figures"
 GREY = "#768390"
-"""For words and lines: readable on white and on black, for a forge shows one file on both."""
+"""The colour of words and lines: readable on white and on black, because web pages show the file on both."""
 UNSEEN = slice(38, 48)
-"""Rows in which no sensor speaks."""
+"""Rows without any observation."""
 PUSHED = 70
-"""The row from which on the pendulum is another one: something has hit it."""
+"""The row of the push: from here on the recording is that of another pendulum."""
 
 
 def main(folder: Path = FIGURES, n_recordings: int = 200, n_rounds: int = 15) -> None:
-    """Learn, draw, write."""
+    """Learn a filter, draw the picture and write it to a folder."""
     rng = np.random.default_rng(3)
     train, new = noisy_pendulum(n_recordings, 80, rng), noisy_pendulum(12, 100, rng)
     model = PSIM(

@@ -438,7 +438,7 @@ def test_the_page_alone_runs_nothing(tmp_path: Path) -> None:
 def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
     outcome = CliRunner().invoke(cli, ["reproduce", "table9", "--results", str(tmp_path)])
     assert outcome.exit_code == 2
-    assert outcome.stderr.startswith("psimlearn: required an experiment of")
+    assert outcome.stderr.startswith("psimlearn: required the name of an experiment")
 
 
 def test_an_interruption_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

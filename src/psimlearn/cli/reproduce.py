@@ -13,21 +13,26 @@ __all__ = ["reproduce"]
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--quick", is_flag=True, help="A look within minutes: fewer folds, sets and methods.")
-@click.option("--sets", multiple=True, metavar="SET", help="Only this set of an experiment; may be repeated.")
+@click.option("--quick", is_flag=True, help="Take minutes: fewer folds, sets and methods.")
+@click.option("--sets", multiple=True, metavar="SET", help="Run only this data set of an experiment; may be repeated.")
 @click.option(
     "--results", type=click.Path(path_type=Path), help="Folder of results.  [default: results, results/quick]"
 )
 @click.option("--docs", type=click.Path(path_type=Path), help="Folder of the page.  [default: docs, results/quick]")
-@click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes; as many as cores.")
-@click.option("--fresh", is_flag=True, help="Run again what has been run.")
-@click.option("--page-only", is_flag=True, help="Only write the page, from the results there are.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="Number of processes.  [default: number of cores]",
+)
+@click.option("--fresh", is_flag=True, help="Run all jobs again, also those that have a result.")
+@click.option("--page-only", is_flag=True, help="Write the page from the results in the folder, and run nothing.")
 def reproduce(names: tuple[str, ...], page_only: bool, **options: Any) -> int:
-    """Run the paper's experiments and write reproduction.md, our figures beside the published ones.
+    """Run the paper's experiments and write reproduction.md, which shows our results beside the published ones.
 
-    NAME is appendix, features, fig2, table1, theorems or window; all of them by default. Every result is kept as soon
-    as it is there: after Ctrl-C the same command goes on. Recordings are found in the folder that PSIMLEARN_DATA names;
-    experiments whose recordings are not at hand are left out, and said to be. The appendix needs psimlearn[grad].
+    NAME is appendix, features, fig2, table1, theorems or window; all of them by default. Each result is saved as soon
+    as it is computed: after Ctrl-C the same command continues. Recordings are read from the folder that PSIMLEARN_DATA
+    names; an experiment without its recordings is skipped, with a message. The appendix needs psimlearn[grad].
 
     \b
     Examples:
@@ -41,6 +46,6 @@ def reproduce(names: tuple[str, ...], page_only: bool, **options: Any) -> int:
     try:
         click.echo(f"wrote {reproduced(() if page_only else names or experiment.names(), **options)}")
     except KeyboardInterrupt:
-        click.echo("psimlearn: stopped; what was done is kept, and the same command goes on from there.", err=True)
+        click.echo("psimlearn: stopped; finished jobs are saved, and the same command continues from there.", err=True)
         return INTERRUPTED
     return 0

@@ -1,4 +1,4 @@
-"""Run experiments, then write the page from all results there are."""
+"""Run experiments, then write the page from all results in the folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,18 +20,18 @@ def reproduced(
     workers: int = 1,
     fresh: bool = False,
 ) -> Path:
-    """Run what has not been run, and return the page.
+    """Run the jobs that have no result yet, write the page and return its path.
 
     Args:
-        names: of experiments; none only writes the page.
+        names: the experiments to run; an empty sequence only writes the page.
         quick: fewer folds, sets and methods.
-        sets: only these sets of each experiment; none for all.
-        results: where results are kept: by default "results", or "results/quick".
-        docs: where the page goes: by default "docs", or beside the quick results.
-        workers: processes.
-        fresh: run again what has been run.
+        sets: run only these sets of each experiment; an empty sequence means all sets.
+        results: the folder of the results; by default "results", or "results/quick" if quick.
+        docs: the folder of the page; by default "docs", or the folder of the results if quick.
+        workers: the number of processes.
+        fresh: run all jobs again, also those that have a result.
     """
     folder = results or Path("results/quick" if quick else "results")
-    for own in [experiment(name, quick=quick) for name in names]:
-        run(own, folder, workers=workers, only=sets, fresh=fresh)
+    for each in [experiment(name, quick=quick) for name in names]:
+        run(each, folder, workers=workers, only=sets, fresh=fresh)
     return write_page(folder, docs or (folder if quick else Path("docs")), quick=quick)

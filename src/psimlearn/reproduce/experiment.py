@@ -1,4 +1,4 @@
-"""Experiments as their TOML files describe them, and the jobs they consist of."""
+"""Experiments, read from their TOML files, and the jobs that they consist of."""
 
 import tomllib
 from collections.abc import Mapping
@@ -15,43 +15,43 @@ Settings = Mapping[str, Any]
 
 
 class Job(NamedTuple):
-    """One method on one fold of one set: what is done once, kept, and never done again."""
+    """One method on one fold of one set: a job runs once, and its result is kept."""
 
     set: str
     method: str
     fold: int
     settings: dict[str, Any]
-    """All that its result depends on: of the set, of the method, the folds and the seed."""
+    """Everything that the result depends on: settings of the set and the method, the folds and the seed."""
 
     @property
     def key(self) -> str:
-        """Its name among results."""
+        """The name of the job among the results."""
         return f"{self.set}/{self.method}/{self.fold}"
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One published result: which methods, on which sets, in how many folds."""
+    """One published result: its methods, its data sets and the number of folds."""
 
     name: str
     title: str
     claim: str
-    """What the paper says."""
+    """The claim of the paper."""
     notes: str
-    """What is different here, and why."""
+    """Differences from the paper, and their reasons: Markdown for the page."""
     seed: int
     n_folds: int
-    """For recordings, folds; for simulated systems, draws."""
+    """The number of folds of recordings, or of draws of a simulated system."""
     run_folds: int
-    """How many of them are run: all, but for a quick look."""
+    """The number of folds to run: all of them, fewer for a quick look."""
     validation: float
-    """The share of the training recordings by which methods choose their settings."""
+    """The share of the training recordings on which methods choose their settings."""
     sets: Mapping[str, Settings]
     methods: Mapping[str, Settings]
     published: Mapping[str, Any]
 
     def jobs(self) -> list[Job]:
-        """Fold by fold, so that all that is compared grows together; a set and a method may exclude each other."""
+        """All jobs, fold by fold, so that an interrupted run has the same folds of every method."""
         common = {"seed": self.seed, "n_folds": self.n_folds, "validation": self.validation}
         return [
             Job(set, method, fold, common | {"fold": fold, "set": dict(of_set), "method": _on(set, of_method)})
@@ -62,38 +62,38 @@ class Experiment:
 
 
 def _there(set: str, of_method: Settings) -> Settings:
-    """What holds for a method on this set only."""
-    own: Settings = of_method.get("on", {}).get(set, {})
-    return own
+    """The settings of a method that hold on this set only."""
+    there: Settings = of_method.get("on", {}).get(set, {})
+    return there
 
 
 def _on(set: str, of_method: Settings) -> dict[str, Any]:
-    """What a method is told on this set, whether its channels have one unit included."""
-    own = {**of_method, **_there(set, of_method)}
+    """The settings of a method on this set; channels of one unit are not standardised."""
+    settings = {**of_method, **_there(set, of_method)}
     one_unit = {"standardise": False} if set in of_method.get("one_unit", ()) else {}
-    return {name: value for name, value in own.items() if name not in ("one_unit", "on", "folds")} | one_unit
+    return {name: value for name, value in settings.items() if name not in ("one_unit", "on", "folds")} | one_unit
 
 
 def names() -> list[str]:
-    """All experiments there are."""
+    """The names of all experiments."""
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 
 def experiment(name: str, *, quick: bool = False) -> Experiment:
-    """Read one.
+    """Read an experiment.
 
     Args:
-        name: of its file.
-        quick: a variant of minutes: what its table [quick] says instead.
+        name: the name of its file, without the suffix.
+        quick: change it as its table [quick] says, so that it runs within minutes.
     """
     if name not in names():
-        raise SettingsError(f"required an experiment of {names()}, received {name!r}.")
-    own = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
-    changes = own.pop("quick", {})
-    if "sets_of" in own:
-        others = tomllib.loads((_folder() / f"{own['sets_of']}.toml").read_text(encoding="utf-8"))["sets"]
-        own["sets"] = {name: of for name, of in others.items() if name in own.get("sets", others)}
-    sets, methods = own["sets"], own["methods"]
+        raise SettingsError(f"required the name of an experiment, one of {names()}, received {name!r}.")
+    content = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    changes = content.pop("quick", {})
+    if "sets_of" in content:
+        others = tomllib.loads((_folder() / f"{content['sets_of']}.toml").read_text(encoding="utf-8"))["sets"]
+        content["sets"] = {name: of for name, of in others.items() if name in content.get("sets", others)}
+    sets, methods = content["sets"], content["methods"]
     if quick:
         sets = {name: of | changes.get("set", {}) for name, of in sets.items() if name in changes.get("sets", sets)}
         methods = {
@@ -103,16 +103,16 @@ def experiment(name: str, *, quick: bool = False) -> Experiment:
         }
     return Experiment(
         name,
-        own["title"],
-        own["claim"],
-        own.get("notes", "").strip(),
-        own.get("seed", 0),
-        own["n_folds"],
-        changes.get("run_folds", own["n_folds"]) if quick else own["n_folds"],
-        own.get("validation", 0.2),
+        content["title"],
+        content["claim"],
+        content.get("notes", "").strip(),
+        content.get("seed", 0),
+        content["n_folds"],
+        changes.get("run_folds", content["n_folds"]) if quick else content["n_folds"],
+        content.get("validation", 0.2),
         sets,
         methods,
-        own.get("published", {}),
+        content.get("published", {}),
     )
 
 

@@ -13,7 +13,7 @@ from psimlearn.reproduce.read import Results
 __all__ = ["by_horizon", "by_number"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
-"""Told apart by the colour-blind too, and by their lightness in print."""
+"""Colours that colour-blind readers can tell apart, and that differ in lightness in print."""
 MARKS = "osD^v<>P"
 STYLE = {
     "font.size": 9,
@@ -30,7 +30,7 @@ STYLE = {
 
 
 def by_horizon(results: Results, methods: Sequence[str], path: Path) -> None:
-    """Bars for every number of steps ahead, relative to the training mean's error; whiskers: deviation over folds."""
+    """Draw bars by steps ahead: error / error of the training mean; whiskers are the deviation over folds."""
     sets = [name for name in results.sets if set(methods) & set(results.methods(name))]
     with _figure(path, len(sets), 3, 3.1, 2.3) as (figure, axes):
         for name, axis in zip(sets, axes, strict=False):
@@ -58,7 +58,7 @@ def by_horizon(results: Results, methods: Sequence[str], path: Path) -> None:
 
 
 def by_number(results: Results, groups: dict[str, list[str]], path: Path) -> None:
-    """log(e / e_F) against the number of trajectories, on logarithmic axes; the line is the median of the draws."""
+    """Draw log(e / e_F) against the number of trajectories; lines are medians of the draws, bands their range."""
     with _figure(path, len(groups), 2, 3.8, 3.2) as (figure, axes):
         for (title, sets), axis in zip(groups.items(), axes, strict=False):
             sizes = np.array([results.experiment.sets[name]["n_trajectories"] for name in sets])
@@ -80,7 +80,7 @@ def by_number(results: Results, groups: dict[str, list[str]], path: Path) -> Non
 
 @contextmanager
 def _figure(path: Path, n: int, columns: int, width: float, height: float) -> Iterator[tuple[Any, list[Any]]]:
-    """Axes in rows and columns, written to a file in the end; the same results give the same bytes."""
+    """Give n axes in rows and columns, then write them to a file; the same results give the same bytes."""
     matplotlib = imported("matplotlib", "plot")
     figures = imported("matplotlib.figure", "plot")
     columns = min(columns, n)
@@ -94,7 +94,7 @@ def _figure(path: Path, n: int, columns: int, width: float, height: float) -> It
 
 
 def _legend(figure: Any, axes: list[Any], n: int) -> None:
-    """One for all, below."""
+    """Draw one legend for all axes, below them."""
     handles: dict[str, Any] = {}
     for axis in axes:
         handles |= {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}

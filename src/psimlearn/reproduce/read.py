@@ -1,4 +1,4 @@
-"""Results as tables need them."""
+"""Results of an experiment, by set, method and fold, as tables need them."""
 
 import json
 from collections.abc import Sequence
@@ -11,53 +11,53 @@ from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.evaluate.horizons import Comparison
-from psimlearn.reproduce.experiment import Experiment, experiment, names
+from psimlearn.reproduce.experiment import Experiment, experiment
 
 __all__ = ["Results", "joined", "results"]
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What came of an experiment."""
+    """The results of an experiment."""
 
     experiment: Experiment
     found: dict[str, Any]
-    """By key of the job."""
+    """The result of each job, by the key of the job."""
 
     @property
     def sets(self) -> list[str]:
-        """Those with results."""
+        """The sets that have results."""
         return [name for name in self.experiment.sets if self.methods(name)]
 
     def methods(self, set: str) -> list[str]:
-        """Those with results on this set, in the order of the experiment."""
+        """The methods that have results on this set, in the order of the experiment."""
         known = {(each["set"], each["method"]) for each in self.found.values()}
         return [method for method in self.experiment.methods if (set, method) in known]
 
     def of(self, set: str, method: str) -> list[dict[str, Any]]:
-        """Fold by fold."""
+        """The results of one method on one set, fold by fold."""
         return [each for each in self.found.values() if (each["set"], each["method"]) == (set, method)]
 
     def values(self, set: str, method: str, name: str) -> Float[np.ndarray, "folds *rest"]:
-        """One number, or several, of every fold; infinite where a method failed."""
+        """The named number or numbers of every fold; infinite where a method failed."""
         rows = [each.get(name) for each in self.of(set, method)]
         like = next((np.array(row, dtype=float) for row in rows if row is not None), np.zeros(()))
         return np.array([np.full_like(like, np.inf) if row is None else np.array(row, dtype=float) for row in rows])
 
     def compared(self, set: str, name: str = "errors", methods: Sequence[str] = ()) -> Comparison:
-        """All methods on the folds that all of them have."""
+        """Methods (all by default) on the folds that all of them have."""
         chosen = [method for method in self.methods(set) if not methods or method in methods]
         errors = [self.values(set, method, name) for method in chosen]
         n_folds = min(map(len, errors))
         return Comparison(tuple(chosen), np.array([each[:n_folds] for each in errors]))
 
     def seconds(self, set: str, method: str) -> float:
-        """Of processor time, a fold."""
+        """Processor seconds for one fold."""
         return float(np.mean(self.values(set, method, "cpu")))
 
 
 def joined(first: Results, second: Results | None) -> Results:
-    """The methods of both, on the sets and folds of the first, which are those of the second."""
+    """The methods of both experiments, which share their sets and folds."""
     if second is None:
         return first
     methods = {**second.experiment.methods, **first.experiment.methods}
@@ -65,7 +65,7 @@ def joined(first: Results, second: Results | None) -> Results:
 
 
 def results(folder: Path, name: str, *, quick: bool = False) -> Results | None:
-    """Of one experiment, if it has been run."""
+    """The results of one experiment, or None if it has not been run."""
     path = folder / f"{name}.json"
     if not path.exists():
         return None
@@ -74,6 +74,6 @@ def results(folder: Path, name: str, *, quick: bool = False) -> Results | None:
         return Results(experiment(name, quick=quick), content["results"])
     except (ValueError, KeyError) as error:
         raise DataError(
-            f"{path}: required results as this program writes them, received: {error}. Remove the file and run "
-            f"`psimlearn reproduce {name}`, one of {names()}."
+            f"{path}: required results that `psimlearn reproduce` wrote, received a file that cannot be read as such: "
+            f"{error}. Remove the file and run `psimlearn reproduce {name}`."
         ) from error
