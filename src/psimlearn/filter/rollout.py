@@ -14,9 +14,9 @@ from jaxtyping import Float
 from psimlearn.filter.folded import Folded, fold, foldable, folded_map
 from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.learnt import Learnt, start, step
-from psimlearn.filter.step import State, advance, take
+from psimlearn.filter.step import State, advance, expected, following
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import RowIndex, Schedule, beliefs_before, unseen_before
+from psimlearn.recordings.windows import RowIndex, Schedule, beliefs_before, unseen_at_end, unseen_before
 
 __all__ = ["Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
 
@@ -153,13 +153,13 @@ def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
 def _roll_filling(filter: Learnt, table: Table) -> Rollout:
     """Something is missing: the belief before a row fills in its missing entries."""
     layout, z = table
-    plan, x, after = layout.plan, layout.x.copy(), np.empty((len(z), len(filter.initial)))
-    state = start(filter, plan.block(0).stop)
+    recursion, plan, x, fill = filter.recursion, layout.plan, layout.x.copy(), filter.fill
+    belief, after = start(filter, plan.block(0).stop).belief, np.empty((len(z), len(filter.initial)))
     for t, block in enumerate(plan.blocks()):
-        going_on = state.at(slice(block.stop - block.start))
-        state = take(filter.recursion, going_on, x[block], layout.u[block], filter.fill, t)
-        x[block], after[block] = state.recent[:, 0], state.belief
-    z[:] = inputs_at(filter, beliefs_before(after, filter.initial, plan), x, layout, slice(None))
+        belief = belief[: block.stop - block.start]
+        x[block] = fill(x[block], expected(recursion, belief))
+        z[block] = inputs_at(filter, belief, x, layout, block)
+        belief = after[block] = following(recursion, z[block], x[block], t)
     return Rollout(filter, layout, x, z, after)
 
 
@@ -176,10 +176,12 @@ def run(
 ) -> tuple[Float[np.ndarray, "rows d"], State]:
     """The belief before every row, in the order of the recordings, and the state after each: see `Filter.run`."""
     rollout = rolled(filter, trajectories)
-    plan = rollout.layout.plan
+    plan, places = rollout.layout.plan, rollout.layout.places
     ends = plan.last()
-    state = rollout.after.at(ends)
+    unseen = unseen_at_end(trajectories.values, trajectories.offsets)
+    state = State(rollout.beliefs[ends], rollout.x[places[ends]], plan.length[ends], unseen)
     if filter.feedthrough and next_inputs is not None and trajectories.inputs is not None:
         last = trajectories.offsets[1:] - 1
-        state = step(filter, rollout.before.at(ends), trajectories.values[last], trajectories.inputs[last], next_inputs)
+        earlier = rollout.before.at(ends)
+        state = step(filter, earlier, trajectories.values[last], trajectories.inputs[last], next_inputs)
     return plan.packed(rollout.held), state

@@ -21,7 +21,7 @@ from psimlearn.filter.features import Array, Features, Persistent
 from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.regressors import Drive, Regressor
 
-__all__ = ["Fill", "Recursion", "State", "advance", "expected", "prior", "take"]
+__all__ = ["Fill", "Recursion", "State", "advance", "expected", "following", "prior", "take"]
 
 Fill = Callable[[Float[Array, "b n"], Float[Array, "b n"]], Float[Array, "b n"]]
 """Takes observations, NaN where missing, and expected observations; returns observations without gaps."""
@@ -71,10 +71,15 @@ def prior(recursion: Recursion, x: Float[Array, "b n"]) -> Float[Array, "#b d"]:
     return recursion.features.persist(x)
 
 
+def following(recursion: Recursion, z: Float[Array, "b p"], x: Float[Array, "b n"], t: int = 0) -> Float[Array, "b d"]:
+    """m_{t+1}, given z_t and the observations x_t in it."""
+    return recursion.regressor(t)(z) + prior(recursion, x)
+
+
 def advance(
     recursion: Recursion, belief: Float[Array, "b d"], drive: Drive, x: Float[Array, "b n"], t: int = 0
 ) -> Float[Array, "b d"]:
-    """m_{t+1}, given m_t, the observations x_t and what the known columns of z contribute."""
+    """`following`, with z_t in two parts: m_t, which feeds back, and what the known columns contribute."""
     return recursion.regressor(t).respond(recursion.feedback(belief), drive) + prior(recursion, x)
 
 
@@ -96,6 +101,5 @@ def take(
     x = fill(x, expected(recursion, state.belief))
     older = xp.concat([x[:, None], state.recent[:, :-1]], axis=1)
     recent = xp.where((state.clock == 0)[:, None, None], x[:, None], older)  # the first row stands for all before it
-    known = xp.concat([recent.reshape(len(x), -1), u], axis=1)
-    belief = advance(recursion, state.belief, recursion.regressor(t).drive(known), x, t)
-    return State(belief, recent, state.clock + 1, xp.where(blind, state.unseen + 1, 0))
+    z = xp.concat([recursion.feedback(state.belief), recent.reshape(len(x), -1), u], axis=1)
+    return State(following(recursion, z, x, t), recent, state.clock + 1, xp.where(blind, state.unseen + 1, 0))

@@ -11,7 +11,7 @@ from psimlearn.filter.features import Features
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Regressor
 from psimlearn.filter.rollout import inputs_at
-from psimlearn.filter.step import advance
+from psimlearn.filter.step import following
 from psimlearn.learners.ridge import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_blocks
@@ -83,8 +83,7 @@ def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *,
         if len(z[own]) < required:
             break
         regressors.append(learner.solve(learner.summarise(z[own], y[own])))
-        fitted = replace(blank, regressors=(regressors[-1],)).recursion
-        beliefs = advance(fitted, beliefs, regressors[-1].drive(z[:, len(blank.feedback.mean) :]), x[block])
+        beliefs = following(replace(blank, regressors=(regressors[-1],)).recursion, z, x[block])
     if tail:
         regressors.append(blank.regressors[0])
     if not regressors:
