@@ -23,7 +23,7 @@ def refused(x: np.ndarray) -> bool:
 
 
 def test_functions_and_values_of_the_package_are_checked() -> None:
-    with pytest.raises(TypeCheckError, match="psimlearn.filter.features"):
+    with pytest.raises(TypeCheckError, match=r"psimlearn\.filter\.features"):
         Stack(2)(np.zeros((3, 2)))
     with pytest.raises(TypeCheckError, match="Linear"):
         Linear(np.zeros(3), np.zeros(3))
