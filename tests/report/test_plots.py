@@ -48,7 +48,7 @@ def test_rounds_are_drawn_with_their_best(model: PSIM) -> None:
     lines = plot_rounds(rounds).get_lines()
     assert list(lines[0].get_xdata()) == [0, 2, 3]
     assert (list(lines[1].get_xdata()), lines[1].get_label()) == ([2], "best: round 2")
-    with pytest.raises(SettingsError, match="received none"):
+    with pytest.raises(SettingsError, match="received none among 1"):
         plot_rounds([rounds[1]])
 
 
@@ -60,7 +60,7 @@ def test_surprise_is_drawn_and_its_peaks_are_marked(model: PSIM, data: Trajector
 
 
 def test_plots_refuse_what_they_cannot_draw(model: PSIM, data: Trajectories, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingsError, match="required one, received 10"):
+    with pytest.raises(SettingsError, match="required one recording, received 10"):
         plot_forecast(model, data)
     with pytest.raises(SettingsError, match="required a fitted PSIM or a Filter"):
         plot_surprise("model", data[0])
