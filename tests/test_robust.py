@@ -114,9 +114,7 @@ def test_heavy_tails(features: Any) -> None:
     assert gap <= np.median(np.abs(data.values - data.values.mean(axis=0)))
 
 
-NUMBERS = st.one_of(
-    st.floats(-10, 10), st.floats(-1e12, 1e12), st.just(np.nan), st.just(0.0), st.floats(-1e-12, 1e-12)
-)
+NUMBERS = st.one_of(st.floats(-10, 10), st.floats(-1e12, 1e12), st.just(np.nan), st.just(0.0), st.floats(-1e-12, 1e-12))
 
 
 @given(st.data())
