@@ -4,22 +4,20 @@ import numpy as np
 import pytest
 from statsmodels.tsa.stattools import acf
 
+from models import gappy, model_of_gappy
 from psimlearn import PSIM, Trajectories
-from psimlearn.datasets import random_system
 from psimlearn.evaluate import residuals as measures
 from psimlearn.evaluate.calibrate import with_calibration
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def data() -> Trajectories:
-    values = random_system(np.random.default_rng(0)).simulate(10, 40, np.random.default_rng(1)).values.copy()
-    values[5::17, 0] = np.nan
-    return Trajectories.of(np.split(values, 10), ids=[str(i) for i in range(10)])
+    return gappy(1)
 
 
-@pytest.fixture(scope="module")
-def model(data: Trajectories) -> PSIM:
-    return PSIM(3, lags=1, prior="mean", belief_weight=1.0, n_rounds=4, random_state=0).fit(data)
+@pytest.fixture
+def model() -> PSIM:
+    return model_of_gappy()
 
 
 def test_autocorrelation_is_that_of_statsmodels() -> None:

@@ -2,19 +2,29 @@
 
 import pickle
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from models import gappy, model_of_gappy
 from psimlearn import PSIM, Trajectories
 from psimlearn.evaluate.calibrate import with_calibration
 from psimlearn.filter.features import Stack
 from psimlearn.learners.ridge import Ridge
 from psimlearn.report import fit_page, model_page
 from psimlearn.train import best, dagger
+
+
+@pytest.fixture
+def data() -> Trajectories:
+    return gappy(1)
+
+
+@pytest.fixture
+def model() -> PSIM:
+    return model_of_gappy()
 
 
 class Outline(HTMLParser):
@@ -79,8 +89,8 @@ def test_the_page_of_a_fit(model: PSIM, data: Trajectories) -> None:
     assert f"{model.report_['errors']['PSIM'][0]:.4g}" in outline.cells
 
 
-def test_the_page_of_a_model_on_new_recordings(model: PSIM, recordings: Callable[..., Trajectories]) -> None:
-    new = recordings(2, n=3)
+def test_the_page_of_a_model_on_new_recordings(model: PSIM) -> None:
+    new = gappy(2, n=3)
     outline = Outline(model_page(model.filter_, model.report_, new, {"PSIM": [0.5, 0.7]}))
     assert outline.headings == [title for title in SECTIONS if title != "Rounds of training"]
     assert {"0.5", "0.7"} <= set(outline.cells)
@@ -122,8 +132,8 @@ def test_a_page_of_many_channels_says_what_it_leaves_out() -> None:
     assert "<b>1</b><span>inputs</span>" in page
 
 
-def test_a_page_of_single_rows_leaves_out_what_takes_two(model: PSIM, recordings: Callable[..., Trajectories]) -> None:
-    rows = Trajectories.of([part.values[:1] for part in recordings(2, n=3)])
+def test_a_page_of_single_rows_leaves_out_what_takes_two(model: PSIM) -> None:
+    rows = Trajectories.of([part.values[:1] for part in gappy(2, n=3)])
     assert Outline(model_page(model.filter_, model.report_, rows, {})).headings == [
         "What was learnt",
         "The recordings",

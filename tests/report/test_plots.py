@@ -2,13 +2,27 @@
 
 import sys
 
+import matplotlib
 import numpy as np
 import pytest
 
+from models import gappy, model_of_gappy
 from psimlearn import PSIM, Trajectories, plot_errors, plot_forecast, plot_rounds, plot_surprise
 from psimlearn.errors import MissingExtraError, SettingsError
 from psimlearn.report.plots import check_installed
 from psimlearn.train.score import Round
+
+matplotlib.use("agg")
+
+
+@pytest.fixture
+def data() -> Trajectories:
+    return gappy(1)
+
+
+@pytest.fixture
+def model() -> PSIM:
+    return model_of_gappy()
 
 
 def test_forecasts_are_drawn_as_predicted(model: PSIM, data: Trajectories) -> None:
