@@ -55,7 +55,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _checked_class(kind: type) -> type:
     if is_dataclass(kind) and "__init__" in vars(kind):
-        kind.__init__ = checked(kind.__init__)  # type: ignore[misc]
+        kind.__init__ = checked(kind.__init__)  # type: ignore[method-assign]
     return kind
 
 
