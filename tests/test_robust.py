@@ -1,4 +1,4 @@
-"""Bad days: extreme scales, constant and missing channels, heavy tails, too little data."""
+"""Difficult recordings: extreme scales, constant and missing channels, heavy tails, too little data."""
 
 import subprocess
 import sys
