@@ -6,9 +6,10 @@ READY := $(VENV)/.ready
 
 .PHONY: test demo check bench docs reproduce reproduce-quick walk clean
 
-# two workers share two cores best when each keeps its linear algebra to one thread
+# Two workers share two cores best when each keeps to one thread (linear algebra and scikit-learn would take two and wait
+# for each other), and when the one that is done first takes tests over from the other.
 test: $(READY)  ## run the tests, doctests and documentation included
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 demo: $(READY)  ## learn a filter from simulated recordings and compare it with the optimal one
 	$(BIN)/python -m psimlearn demo --force

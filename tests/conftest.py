@@ -1,12 +1,17 @@
-"""Every shape written in an annotation is checked while the tests run."""
+"""Shapes written in annotations are checked while tests run; fixtures that all rooms share."""
 
 import os
 from pathlib import Path
 
 import pytest
-from jaxtyping import install_import_hook
 
-install_import_hook("psimlearn", "beartype.beartype")
+import shapes
+
+shapes.install("psimlearn")
+
+
+def pytest_runtest_setup() -> None:
+    shapes.begin_test()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Slow, obvious versions of what the library does fast: loops over rows, stacked data, textbook formulas."""
+"""Slow, obvious versions of the library's fast computations: loops over rows, stacked data, textbook formulas."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def loop_examples(x: np.ndarray, beliefs: np.ndarray, features: Features, lags: 
 
 
 def loop_beliefs(filter: Filter, x: np.ndarray, u: np.ndarray | None = None) -> np.ndarray:
-    """m_1 .. m_{T+1} of one trajectory by stepping."""
+    """The beliefs m_1 .. m_{T+1} of one trajectory, by stepping."""
     state = filter.start(1)
     beliefs = [state.belief[0]]
     for t in range(len(x)):

@@ -1,7 +1,7 @@
 """Runs the blocks of a page as a reader would: Python in one namespace, shell commands in a shell, all in one folder.
 
-Takes [language, text, line] of each block as JSON on standard input and prints what each said as a JSON list. A process
-of its own, because the tests' run-time checks of every annotation would make it twenty times slower.
+Takes [language, text, line] of each block as JSON on standard input and prints the output of each as a JSON list. The
+tests start it as a process, so that a page runs without their checks of annotations and without their imports.
 """
 
 import io

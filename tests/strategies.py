@@ -1,4 +1,4 @@
-"""Recordings that nobody sane would make, and that somebody will: for hypothesis."""
+"""Strategies of hypothesis for recordings that are unusual in every way at once."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ __all__ = ["channels", "wild_recordings"]
 
 @st.composite
 def channels(draw: Any, rows: int) -> np.ndarray:
-    """One channel over all rows: noise, a walk, a ramp, a switch or nothing at all, in any unit and at any offset."""
+    """One channel over all rows: noise, a walk, a ramp, a switch, a constant ..., in any unit and at any offset."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shapes = {
         "noise": rng.standard_normal(rows),

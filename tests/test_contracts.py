@@ -20,7 +20,7 @@ RNG = np.random.default_rng
 LEARNERS: dict[str, Any] = {
     "ridge": Ridge(1e-2),
     "random features": RandomFourierRidge(40, 1e-2),
-    "neighbours": SklearnLearner(KNeighborsRegressor(10), max_rows=1500),
+    "neighbours": SklearnLearner(KNeighborsRegressor(10, algorithm="kd_tree"), max_rows=1500),
 }
 FEATURES: dict[str, Any] = {"stack": Stack(2), "squares": StackSquares(2), "moments": SecondMoment(2)}
 TRAINERS: dict[str, Any] = {"dagger": dagger, "forward": forward}

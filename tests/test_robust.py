@@ -1,4 +1,4 @@
-"""Bad days: extreme scales, constant and missing channels, heavy tails, too little data."""
+"""Difficult recordings: extreme scales, constant and missing channels, heavy tails, too little data."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import ragged
-from psimlearn.errors import DataError, PsimlearnError
+from psimlearn.errors import DataError
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
@@ -114,23 +114,25 @@ def test_heavy_tails(features: Any) -> None:
     assert gap <= np.median(np.abs(data.values - data.values.mean(axis=0)))
 
 
+NUMBERS = st.one_of(st.floats(-10, 10), st.floats(-1e12, 1e12), st.just(np.nan), st.just(0.0), st.floats(-1e-12, 1e-12))
+
+
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_any_finite_recordings_give_finite_predictions_or_a_clear_error(data: st.DataObject) -> None:
-    lengths = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=5))
-    n = data.draw(st.integers(1, 3))
-    numbers = st.one_of(
-        st.floats(-10, 10), st.floats(-1e12, 1e12), st.just(np.nan), st.just(0.0), st.floats(-1e-12, 1e-12)
-    )
-    parts = [np.array(data.draw(st.lists(numbers, min_size=t * n, max_size=t * n))).reshape(t, n) for t in lengths]
+def test_any_finite_recordings_that_are_long_enough_give_finite_predictions(data: st.DataObject) -> None:
+    """Refused are recordings as short as the window and channels without a single value, and no others."""
+    window, n = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
+    shortest = data.draw(st.sampled_from([1, window + 1, window + 1]))
+    lengths = data.draw(st.lists(st.integers(shortest, 12), min_size=1, max_size=5))
+    parts = [np.array(data.draw(st.lists(NUMBERS, min_size=t * n, max_size=t * n))).reshape(t, n) for t in lengths]
     recordings = Trajectories.of(parts)
     recipe = Recipe(lags=data.draw(st.integers(1, 3)), prior=data.draw(st.sampled_from(["mean", "last"])))
-    window = data.draw(st.integers(1, 3))
-    try:
-        filter = best(dagger(recordings, recordings, Stack(window), Ridge(1e-3), rng=RNG(0), n_rounds=3, recipe=recipe))
-    except PsimlearnError:
-        return
-    assert np.isfinite(filter.filter.forecast(recordings, 5)).all()
+    rounds = dagger(recordings, recordings, Stack(window), Ridge(1e-3), rng=RNG(0), n_rounds=3, recipe=recipe)
+    if min(lengths) <= window or np.isnan(recordings.values).all(axis=0).any():
+        with pytest.raises(DataError):
+            best(rounds)
+    else:
+        assert np.isfinite(best(rounds).filter.forecast(recordings, 5)).all()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -295,15 +296,22 @@ class Ending(Watch):
         return stage != self.stage
 
 
+PLAIN: dict[str, Any] = {"random_state": 0, "lags": 1, "prior": "mean", "belief_weight": 1.0, "validation": 0.5}
+
+
+@cache
+def fitted_to_the_end() -> PSIM:
+    return PSIM(2, **PLAIN).fit(simulated(1))
+
+
 @pytest.mark.parametrize("stage", ["trying settings", "racing", "training"])
 def test_any_stage_of_fitting_can_be_ended(stage: Stage) -> None:
     """What is left is a filter like any other; without its last rounds there is nothing to go on learning with."""
     data = simulated(1)
     watch = Ending(stage)
-    settings: dict[str, Any] = {"random_state": 0, "lags": 1, "prior": "mean", "belief_weight": 1.0, "validation": 0.5}
-    model = PSIM(2, **settings, verbose=watch).fit(data)
+    model = PSIM(2, **PLAIN, verbose=watch).fit(data)
     assert np.isfinite(model.filter_.forecast(data, 5)).all()
-    whole = PSIM(2, **settings).fit(data)
+    whole = fitted_to_the_end()
     assert watch.heard
     assert all(done <= total for _, done, total in watch.heard)
     if stage == "training":

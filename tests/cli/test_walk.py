@@ -5,6 +5,7 @@
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,19 +18,25 @@ from psimlearn import PSIM, Trajectories
 
 @pytest.mark.slow
 def test_a_walk(tmp_path: Path) -> None:
-    def psimlearn(*words: str, rows: str | None = None) -> str:
+    def psimlearn(*words: str, rows: str | None = None, expected: int = 0) -> str:
         command = [sys.executable, "-m", "psimlearn", *words]
         done = subprocess.run(command, cwd=tmp_path, input=rows, capture_output=True, text=True, env=os.environ)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == expected, done.stderr
+        return done.stdout if expected == 0 else done.stderr
 
-    shown = psimlearn("demo", "--recordings", "60", "--length", "60")
+    demo = ("demo", "--recordings", "40", "--length", "50", "--folder", "first")
+    shown = psimlearn(*demo)
+    for method in ("training mean", "last observation", "autoregression", "N4SID", "PSIM", "optimal Kalman filter"):
+        assert re.search(rf"{method} +\d+\.\d+ +\d+\.\d+ +-?\d+\.\d%", shown)
+    files = ["model.psim", "new.csv", "recordings.csv", "report.html"]
+    assert sorted(path.name for path in (tmp_path / "first").iterdir()) == files
+    assert "--force" in psimlearn(*demo, expected=2)
     commands = [line.split() for line in shown.splitlines() if line.startswith("  psimlearn ")]
     assert [command[1] for command in commands] == ["info", "fit", "evaluate", "forecast", "filter"]
     assert "PSIM" in psimlearn(*commands[0][1:])
     psimlearn(*commands[1][1:])
     assert (tmp_path / "mine.html").read_text().endswith("</body></html>\n")
-    new = tmp_path / "psimlearn-demo" / "new.csv"
+    new = tmp_path / "first" / "new.csv"
     answers = list(csv.DictReader(psimlearn("filter", "mine.psim", rows=new.read_text()).splitlines()))
     asked = list(csv.DictReader(new.read_text().splitlines()))
     assert [(row["recording"], row["t"]) for row in answers] == [(row["recording"], row["t"]) for row in asked]

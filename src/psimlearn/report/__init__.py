@@ -1,4 +1,4 @@
-"""A report on a filter as one HTML page that needs nothing else."""
+"""Reports for people: pictures of a filter, and one HTML page that needs no other file."""
 
 from psimlearn.report.page import fit_page as fit_page
 from psimlearn.report.page import model_page as model_page

@@ -1,4 +1,4 @@
-"""What a page is made of."""
+"""The facts that every section of a page draws from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from psimlearn.train.score import Round
 __all__ = ["LONGEST", "Facts"]
 
 LONGEST = 300
-"""Rows of a recording that are drawn."""
+"""The most rows of a recording that a figure shows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """All that a page is made of."""
+    """One filter, the recordings that it is shown on, and its errors: the input of every section."""
 
     title: str
     data: Trajectories
@@ -24,12 +24,12 @@ class Facts:
     report: Mapping[str, Any]
     errors: Mapping[str, Sequence[float]]
     rounds: Sequence[Round]
-    judged: Sequence[tuple[Filter, Trajectories]]
-    """Calibrated filters with recordings that they have neither been fitted to nor calibrated on."""
-    judged_how: str
-    """A sentence that says so."""
+    held_out: Sequence[tuple[Filter, Trajectories]]
+    """Calibrated filters, each with recordings that it was neither fitted to nor calibrated on."""
+    held_out_note: str
+    """A sentence for captions: how the filters in `held_out` relate to their recordings."""
 
     def channel(self, c: int) -> str:
-        """What a channel is called."""
+        """The name of a channel, or its number where it has none."""
         names = self.filter.names or self.data.names
         return f"channel {c}" if names is None else names[c]

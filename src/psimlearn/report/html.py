@@ -1,4 +1,4 @@
-"""Pieces of a page. Whatever comes from recordings is escaped here."""
+"""Pieces of a page. Every text is escaped here, because names of channels and recordings may hold any character."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -10,7 +10,7 @@ __all__ = ["document", "facts", "figure", "number", "paragraph", "section", "tab
 
 
 def number(value: float) -> str:
-    """Four digits."""
+    """A number with four significant digits."""
     return f"{value:.4g}"
 
 
@@ -20,13 +20,13 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def facts(pairs: Mapping[str, Any]) -> str:
-    """Numbers to be seen at a glance."""
+    """A grid of boxes, each with a value and its label."""
     boxes = "".join(f"<div><b>{escape(str(v))}</b><span>{escape(k)}</span></div>" for k, v in pairs.items())
     return f'<div class="facts">{boxes}</div>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], ours: str | None = None) -> str:
-    """A table that scrolls where it is too wide; the column that `ours` heads stands out."""
+    """A table that scrolls where it is too wide; the column with the heading `ours` is highlighted."""
     kinds = [_class("ours" if cell == ours else "") for cell in head]
     top = "".join(f"<th{kind}>{escape(cell)}</th>" for kind, cell in zip(kinds, head, strict=True))
     body = "".join(f"<tr>{_cells(kinds, row)}</tr>" for row in rows)
@@ -38,12 +38,12 @@ def _cells(kinds: Sequence[str], row: Sequence[Any]) -> str:
 
 
 def figure(svg: str, caption: str) -> str:
-    """A drawing and what it shows."""
+    """A drawing with its caption."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def section(title: str, *parts: str) -> str:
-    """A heading and what belongs to it."""
+    """A heading and the parts below it."""
     return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
 
 

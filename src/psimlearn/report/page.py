@@ -1,4 +1,4 @@
-"""The report: what the data are, what was learnt, how good it is, and where it was surprised."""
+"""The page: the recordings, the filter, its errors and intervals, and the rows that surprised it."""
 
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -16,11 +16,20 @@ from psimlearn.report.facts import Facts
 __all__ = ["fit_page", "model_page"]
 
 MOST_CHANNELS = 25
-"""Channels in a table."""
+"""The most channels that the table of recordings lists."""
 
 
 def fit_page(model: Any, data: Trajectories, title: str = "A filter learnt from recordings") -> str:
-    """Of an estimator that has just been fitted to these recordings."""
+    """The page of an estimator that has just been fitted to these recordings.
+
+    Args:
+        model: a fitted `PSIM`. One from a file keeps no held-out recordings, see `model_page`.
+        data: the recordings it was fitted to.
+        title: the heading of the page.
+
+    Returns:
+        The HTML document.
+    """
     crossed = residuals.cross_calibrated(model.held_out_)
     if crossed:
         how = "The filter has these settings, but was learnt without these recordings and calibrated on others."
@@ -33,10 +42,20 @@ def fit_page(model: Any, data: Trajectories, title: str = "A filter learnt from 
 def model_page(
     filter: Filter, report: Mapping[str, Any], data: Trajectories, errors: Mapping[str, Sequence[float]]
 ) -> str:
-    """Of a model from a file, on recordings that it has not seen."""
-    judged = [(filter, data)] if filter.calibration is not None else []
+    """The page of a model from a file, on recordings that it has not seen.
+
+    Args:
+        filter: the filter in the file.
+        report: the report in the file; empty where the file holds a filter alone.
+        data: the new recordings.
+        errors: by method, the error at each number of steps ahead on these recordings.
+
+    Returns:
+        The HTML document.
+    """
+    held_out = [(filter, data)] if filter.calibration is not None else []
     return _page(
-        Facts("A filter on new recordings", data, filter, report, errors, [], judged, "The filter has not seen them.")
+        Facts("A filter on new recordings", data, filter, report, errors, [], held_out, "The filter has not seen them.")
     )
 
 
@@ -44,7 +63,7 @@ def _page(facts: Facts) -> str:
     numbers = count(1)
     parts = [_what_was_learnt(facts), _recordings(facts)]
     parts += [quality.errors(facts, next(numbers)), quality.rounds(facts, next(numbers))]
-    if facts.judged:
+    if facts.held_out:
         parts += [quality.predictions(facts, next(numbers)), quality.calibration(facts, next(numbers))]
     parts += [surprises.surprises(facts, next(numbers)), surprises.residuals(facts, numbers)]
     return html.document(facts.title, f"psimlearn {__version__}", parts)
@@ -53,14 +72,14 @@ def _page(facts: Facts) -> str:
 def _recordings(facts: Facts) -> str:
     data = facts.data
     missing = np.isnan(data.values)
-    own = data.unpacked(data.values)
+    parts = data.unpacked(data.values)
     rows = [
         (
             facts.channel(c),
             html.number(np.nanmean(data.values[:, c])) if not missing[:, c].all() else "-",
             html.number(np.nanstd(data.values[:, c])) if not missing[:, c].all() else "-",
             f"{missing[:, c].mean():.1%}",
-            max(residuals.longest_gap(part[:, c]) for part in own),
+            max(residuals.longest_gap(part[:, c]) for part in parts),
         )
         for c in range(min(data.n_channels, MOST_CHANNELS))
     ]

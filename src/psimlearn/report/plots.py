@@ -1,7 +1,7 @@
 """Pictures of a filter, by matplotlib (extra `plot`): forecasts, errors, rounds of training, surprise.
 
-Every function draws into the axes it is given, or into new ones, and returns them: one, or an array of them from
-`plot_forecast`.
+Every function draws into the axes that it is given, or into new axes, and returns these axes. `plot_forecast` returns
+an array of axes, one for each channel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ from psimlearn.train.score import Round
 __all__ = ["check_installed", "plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"]
 
 OURS, SEEN, BAND, MARK = "#2f7de1", "#8a8f98", "#2f7de1", "#d9480f"
-"""Colours that can be told apart on white and on black."""
+"""Colours that can be told apart on a white and on a black page."""
 OTHERS = ("#8a8f98", "#c2810c", "#2b8a3e", "#9c36b5", "#d9480f", "#0c8599")
 MOST_CHANNELS = 4
-"""Channels drawn unless others are named."""
+"""The number of channels drawn where none are named."""
 
 
 def check_installed() -> None:
@@ -41,16 +41,19 @@ def plot_forecast(
     rows: slice = slice(None),
     axes: Any = None,
 ) -> Any:
-    """What came and what was predicted of it `horizon` rows before, channel by channel, with intervals.
+    """Draw observations and the predictions made `horizon` rows before them, with intervals, channel by channel.
 
     Args:
         model: a fitted `PSIM` or a calibrated `Filter`.
         recording: one recording: an array (T, n), a `Trajectory`, or a `Trajectories` of one.
-        horizon: how many rows ahead.
-        coverage: the share of observations that the intervals are to hold.
-        channels: numbers of channels; the first four unless given.
-        rows: those to draw; what was predicted of them rests on all rows before.
-        axes: one for each channel.
+        horizon: how many rows before an observation it was predicted.
+        coverage: the share of observations that the intervals should hold.
+        channels: the numbers of the channels to draw; the first four if None.
+        rows: the rows to draw. Their predictions still use all rows before them.
+        axes: one for each channel; new ones if None.
+
+    Returns:
+        The axes, one for each channel.
     """
     filter, data = _filter(model), _one(recording)
     chosen = range(min(data.n_channels, MOST_CHANNELS)) if channels is None else channels
@@ -71,22 +74,24 @@ def plot_forecast(
 
 
 def plot_errors(errors: Mapping[str, Sequence[float]], *, ours: str = "PSIM", units: str = "", ax: Any = None) -> Any:
-    """Errors by steps ahead, one line per method.
+    """Draw errors by steps ahead, one line for each method.
 
     Args:
-        errors: by method, as in `report_["errors"]` of a fitted `PSIM`.
+        errors: by method, the error at each number of steps ahead, as in `report_["errors"]` of a fitted `PSIM`.
         ours: the method drawn in bold.
-        units: of the error, for the label of the axis.
-        ax: the axes.
+        units: the units of the error, for the label of the axis.
+        ax: the axes; new ones if None.
     """
     ax = _axes(ax, 1)
     colours = iter([*OTHERS * (1 + len(errors) // len(OTHERS))])
-    for name, own in errors.items():
+    for name, by_steps in errors.items():
         bold = name == ours
         style: dict[str, Any] = {"color": OURS, "linewidth": 2.4, "zorder": 3} if bold else {"color": next(colours)}
-        ax.plot(np.arange(1, len(own) + 1), own, marker="o", markersize=5 if bold else 3.5, label=name, **style)
-    finite = [e for own in errors.values() for e in own if np.isfinite(e) and e > 0]
-    if finite and max(finite) > 20 * min(finite):
+        ax.plot(
+            np.arange(1, len(by_steps) + 1), by_steps, marker="o", markersize=5 if bold else 3.5, label=name, **style
+        )
+    finite = [e for by_steps in errors.values() for e in by_steps if np.isfinite(e) and e > 0]
+    if finite and max(finite) > 20 * min(finite):  # on a linear axis the small errors would all look like zero
         ax.set_yscale("log")
         ticker = imported("matplotlib.ticker", "plot")
         ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
@@ -101,16 +106,17 @@ def plot_errors(errors: Mapping[str, Sequence[float]], *, ours: str = "PSIM", un
 
 
 def plot_rounds(rounds: Sequence[Round], *, ax: Any = None) -> Any:
-    """The closed-loop error of every round of training on held-out recordings; rounds that diverged are left out.
+    """Draw the closed-loop error of every round of training on held-out recordings, without rounds that diverged.
 
     Args:
-        rounds: as `rounds_` of a fitted `PSIM`, or as `dagger` yields them.
-        ax: the axes.
+        rounds: `rounds_` of a fitted `PSIM`, or the rounds that `dagger` yields.
+        ax: the axes; new ones if None.
     """
     finite = [round for round in rounds if np.isfinite(round.error)]
     if not finite:
         raise SettingsError(
-            "rounds: required one with a finite error, received none. Models from files keep no rounds."
+            f"rounds: required at least one with a finite error, received none among {len(rounds)}. "
+            "A model from a file keeps no rounds: draw the rounds of a model that was just fitted."
         )
     ax = _axes(ax, 1)
     best = min(finite, key=lambda r: r.error)
@@ -123,13 +129,13 @@ def plot_rounds(rounds: Sequence[Round], *, ax: Any = None) -> Any:
 
 
 def plot_surprise(model: Any, recording: Any, *, n_marked: int = 5, ax: Any = None) -> Any:
-    """How unlikely every row of a recording was given those before it; the least likely are marked.
+    """Draw how unlikely each row of a recording was given the rows before it, and mark the least likely rows.
 
     Args:
         model: a fitted `PSIM` or a `Filter`.
         recording: one recording, as for `plot_forecast`.
         n_marked: how many rows to mark.
-        ax: the axes.
+        ax: the axes; new ones if None.
     """
     filter, data = _filter(model), _one(recording)
     ax = _axes(ax, 1)
@@ -151,10 +157,10 @@ def _filter(model: Any) -> Filter:
 
 
 def _one(recording: Any) -> Trajectories:
-    """A recording on its own."""
+    """One recording in any form, as a `Trajectories` of one."""
     data = recording if isinstance(recording, Trajectories) else Trajectories.of(_listed(recording))
     if len(data) != 1:
-        raise SettingsError(f"recording: required one, received {len(data)}. Choose one of them.")
+        raise SettingsError(f"recording: required one recording, received {len(data)}. Pass one of them.")
     return data
 
 
@@ -172,7 +178,7 @@ def _steps(horizon: int) -> str:
 
 
 def _axes(axes: Any, n: int) -> Any:
-    """Those given, or new ones below each other."""
+    """The given axes, or new ones below each other."""
     if axes is not None:
         return axes
     _, new = imported("matplotlib.pyplot", "plot").subplots(

@@ -1,4 +1,4 @@
-"""How good a filter is: errors by horizon and by round, predictions, calibration."""
+"""Sections on how good a filter is: errors by horizon and by round, predictions, calibration."""
 
 from typing import Any
 
@@ -17,12 +17,13 @@ from psimlearn.report.svg import drawn
 __all__ = ["calibration", "errors", "predictions", "rounds"]
 
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""The coverages at which calibration is measured."""
 MOST_ROWS = 100
-"""Rows of a recording in which every single prediction can be seen."""
+"""The most rows in one figure that still shows every single prediction."""
 
 
 def errors(facts: Facts, number: int) -> str:
-    """By steps ahead, beside simple methods."""
+    """The errors of the filter by steps ahead, beside the errors of simple methods; empty without errors."""
     if not facts.errors:
         return ""
     names = sorted(facts.errors, key=lambda name: METHODS.index(name) if name in METHODS else -1)
@@ -45,7 +46,7 @@ def errors(facts: Facts, number: int) -> str:
 
 
 def rounds(facts: Facts, number: int) -> str:
-    """The error of every round, where there were several."""
+    """The error of every round; empty where fewer than two rounds have a finite error."""
     if sum(bool(np.isfinite(round.error)) for round in facts.rounds) < 2:
         return ""
     return html.section(
@@ -60,7 +61,7 @@ def rounds(facts: Facts, number: int) -> str:
 
 
 def predictions(facts: Facts, number: int) -> str:
-    """A recording as surprising as most, so that it shows neither the best nor the worst."""
+    """Predictions of one typical recording, which is neither the best nor the worst case."""
     filter, recording, rows, called = _typical(facts)
     n = min(recording.n_channels, 3)
 
@@ -73,18 +74,21 @@ def predictions(facts: Facts, number: int) -> str:
             drawn(draw, n, 1.3 + 1.25 * n, number),
             f"{called}{_of_channels(recording, n)}, predicted one step ahead with "
             f"intervals that are to hold 90 % of what comes. Of all such recordings it is as surprising as "
-            f"most. {facts.judged_how}",
+            f"most. {facts.held_out_note}",
         ),
     )
 
 
 def _typical(facts: Facts) -> tuple[Filter, Trajectories, slice, str]:
-    """The recording with the median log-likelihood per row; of a long one, the stretch in which most happens."""
-    candidates = [(filter, held, i) for filter, held in facts.judged for i in range(len(held)) if len(held[i]) > 1]
+    """The recording with the median log-likelihood per row, its filter, the rows to draw, and words for the caption.
+
+    Of a long recording, the rows in which most happens are drawn. Recordings of one row count only where all have one.
+    """
+    candidates = [(filter, held, i) for filter, held in facts.held_out for i in range(len(held)) if len(held[i]) > 1]
     if not candidates:
-        candidates = [(filter, held, i) for filter, held in facts.judged for i in range(len(held))]
+        candidates = [(filter, held, i) for filter, held in facts.held_out for i in range(len(held))]
     scores = {}
-    for filter, held in facts.judged:
+    for filter, held in facts.held_out:
         for i, nats in enumerate(held.unpacked(filter.log_likelihood(held))):
             scores[id(held), i] = float(np.mean(nats))
     ordered = sorted(candidates, key=lambda c: scores[id(c[1]), c[2]])
@@ -98,7 +102,7 @@ def _typical(facts: Facts) -> tuple[Filter, Trajectories, slice, str]:
 
 
 def _liveliest(x: Float[np.ndarray, "rows n"], length: int) -> int:
-    """Where the stretch of so many rows begins in which most happens."""
+    """The first of the `length` successive rows in which the values change most, by the sum of squared changes."""
     moved = np.nansum(np.diff(x, axis=0) ** 2, axis=1)
     if len(moved) < length:
         return 0
@@ -110,13 +114,13 @@ def _of_channels(recording: Trajectories, n: int) -> str:
 
 
 def calibration(facts: Facts, number: int) -> str:
-    """How much of what came lay within the intervals."""
+    """The share of observations within intervals of every level, one and `window` steps ahead."""
     horizons = (1, facts.filter.features.window)
     rows = {}
     for horizon in dict.fromkeys(horizons):
-        own = [residuals.coverage(filter, held, horizon, LEVELS) for filter, held in facts.judged]
-        weights = [len(held.values) for _, held in facts.judged]
-        known = [(share, w) for share, w in zip(own, weights, strict=True) if not np.isnan(share).any()]
+        found = [residuals.coverage(filter, held, horizon, LEVELS) for filter, held in facts.held_out]
+        weights = [len(held.values) for _, held in facts.held_out]
+        known = [(share, w) for share, w in zip(found, weights, strict=True) if not np.isnan(share).any()]
         if known:
             rows[horizon] = np.average([s for s, _ in known], axis=0, weights=[w for _, w in known])
     if not rows:
@@ -133,7 +137,7 @@ def calibration(facts: Facts, number: int) -> str:
         "Calibration",
         html.figure(
             drawn(draw, height=3.0, number=number),
-            f"How much of what came lay within the intervals: {said}. {facts.judged_how}",
+            f"How much of what came lay within the intervals: {said}. {facts.held_out_note}",
         ),
     )
 

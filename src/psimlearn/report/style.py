@@ -1,4 +1,4 @@
-"""How a page looks: light or dark as the reader likes it, on a phone, on a desk, on paper."""
+"""The style sheet of a page: light or dark as the reader's system is set, for phones, desktops and paper."""
 
 __all__ = ["STYLE"]
 

@@ -1,4 +1,4 @@
-"""Where a filter was surprised, and what is left in its errors."""
+"""Sections on the rows that surprised a filter, and on patterns that are left in its errors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,13 +16,15 @@ from psimlearn.report.svg import drawn
 __all__ = ["residuals", "surprises"]
 
 N_LAGS = 20
+"""How many rows apart errors are correlated at most."""
 N_SURPRISES = 8
+"""Rows in the table."""
 MOST_CHANNELS = 60
-"""Channels whose correlations are drawn."""
+"""The most channels whose correlations can be drawn."""
 
 
 def surprises(facts: Facts, number: int) -> str:
-    """The rows that were least likely, and the recording with the least likely of all."""
+    """A table of the least likely rows, and a figure of the recording that holds the least likely one."""
     data, filter = facts.data, facts.filter
     found = most_surprising(filter, data, N_SURPRISES, apart=filter.features.window)
     if not found:
@@ -60,27 +62,28 @@ def surprises(facts: Facts, number: int) -> str:
 
 
 def residuals(facts: Facts, numbers: Iterator[int]) -> str:
-    """How errors go together, in time and between channels."""
-    judged = facts.judged or [(facts.filter, facts.data)]
-    errors = [own for own in one_step_errors(judged) if len(own)]
-    n_lags = min(N_LAGS, max((len(own) for own in errors), default=0) - 1)
+    """How errors are correlated in time and between channels; empty where no recording has two rows to compare."""
+    held_out = facts.held_out or [(facts.filter, facts.data)]
+    errors = [part for part in one_step_errors(held_out) if len(part)]
+    n_lags = min(N_LAGS, max((len(part) for part in errors), default=0) - 1)
     if n_lags < 1:
         return ""
     rho = autocorrelation(errors, n_lags)
-    seen = float(np.mean(np.sum([np.sum(~np.isnan(own), axis=0) for own in errors], axis=0)))
+    seen = float(np.mean(np.sum([np.sum(~np.isnan(part), axis=0) for part in errors], axis=0)))
+    # of errors without any pattern, 95 % of the correlations lie within 1.96 / sqrt(rows)
     noise, lags = 1.96 / np.sqrt(max(seen, 1.0)), np.arange(1, n_lags + 1)
 
     def draw(ax: Any) -> None:
         known = ~np.isnan(rho).all(axis=0)
-        own = rho[:, known]
+        shown = rho[:, known]
         ax.axhspan(-noise, noise, color=SEEN, alpha=0.25, linewidth=0, label="white noise, 95 %")
-        if own.shape[1] > 1:
+        if shown.shape[1] > 1:
             ax.fill_between(
-                lags, own.min(axis=1), own.max(axis=1), color=BAND, alpha=0.25, linewidth=0, label="all channels"
+                lags, shown.min(axis=1), shown.max(axis=1), color=BAND, alpha=0.25, linewidth=0, label="all channels"
             )
-        ax.plot(lags, own.mean(axis=1), color=OURS, marker="o", markersize=3.5, label="mean over channels")
+        ax.plot(lags, shown.mean(axis=1), color=OURS, marker="o", markersize=3.5, label="mean over channels")
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set(xlabel="rows apart", ylabel="correlation", ylim=_limits(own, noise))
+        ax.set(xlabel="rows apart", ylabel="correlation", ylim=_limits(shown, noise))
 
     parts = [
         html.figure(
@@ -100,7 +103,7 @@ def _limits(rho: np.ndarray, noise: float) -> tuple[float, float]:
 
 
 def _between_channels(matrix: Float[np.ndarray, "n n"], facts: Facts, number: int) -> str:
-    """Blue for errors that go together, orange for errors that go against each other; strength is opacity."""
+    """A coloured matrix: blue for positive, orange for negative correlation, more opaque where it is stronger."""
     n = len(matrix)
     rgba = np.zeros((n, n, 4))
     rgba[matrix >= 0, :3], rgba[matrix < 0, :3] = _rgb(OURS), _rgb(MARK)

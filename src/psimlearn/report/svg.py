@@ -1,4 +1,4 @@
-"""Figures as SVG inside a page, in the colours of the page: dark where it is dark."""
+"""Figures as SVG elements of a page, in the colours of the page, whether it is light or dark."""
 
 import io
 import re
@@ -10,19 +10,19 @@ from psimlearn.extras import imported
 __all__ = ["drawn"]
 
 INK, FAINT = "#0a0b0c", "#0d0e0f"
-"""Stand-ins for colours that the page decides."""
+"""Placeholders: `_for_page` replaces them by the variables of the style sheet."""
 WIDTH = 4.0
-"""Inches: about as wide as a phone, so that letters keep their size there."""
+"""In inches: about as wide as a phone, so that letters keep their size on one."""
 
 
 def drawn(draw: Callable[[Any], None], n_axes: int = 1, height: float = 2.7, number: int = 0) -> str:
-    """A figure that a function draws into one axes or an array of them, as an SVG element.
+    """Draw one figure and return it as an SVG element.
 
     Args:
-        draw: takes the axes.
-        n_axes: how many of them, below each other.
-        height: in inches.
-        number: of the figure on its page, so that names in it are used once.
+        draw: draws into the axes that it is given: one, or an array where `n_axes` is larger than one.
+        n_axes: how many axes, below each other.
+        height: the height of the figure in inches.
+        number: the number of the figure on its page, a prefix that makes its names unique there.
     """
     matplotlib, figures = imported("matplotlib", "plot"), imported("matplotlib.figure", "plot")
     with matplotlib.rc_context(_style()):
@@ -60,7 +60,7 @@ def _style() -> dict[str, Any]:
 
 
 def _for_page(svg: str, number: int) -> str:
-    """Without what a page does not want: a prologue, a fixed size, colours and fonts of its own, names used twice."""
+    """An SVG document as an element of a page: no prologue or fixed size, the page's colours and font, unique names."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)

@@ -1,0 +1,99 @@
+"""Checks shapes and types written in annotations while tests run, at a cost that long fits can bear.
+
+On import, every function and dataclass of the package gets a check of its arguments and result, by jaxtyping and
+beartype. One check takes longer than most of these functions do, so `checked` makes it in some calls only.
+"""
+
+import ast
+import sys
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import wraps
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Any
+
+from beartype import beartype
+from jaxtyping import jaxtyped
+
+__all__ = ["EVERY", "begin_test", "checked", "install"]
+
+EVERY = 50
+"""In each test the first 50 calls of a function are checked, and then every 50th."""
+CALLS: dict[Callable[..., Any], int] = {}
+"""How often each function was called in the present test."""
+
+
+def install(package: str) -> None:
+    """Check all modules of a package that are imported from now on."""
+    sys.meta_path.insert(0, _Finder(package))
+
+
+def begin_test() -> None:
+    """Count calls from zero again."""
+    CALLS.clear()
+
+
+def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which raises `jaxtyping.TypeCheckError` in checked calls that break its annotations."""
+    strict: Callable[..., Any] | None = None
+
+    @wraps(function)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        CALLS[function] = number = CALLS.get(function, 0) + 1
+        if number > EVERY and number % EVERY:
+            return function(*args, **kwargs)
+        nonlocal strict
+        if strict is None:  # not at import: most tests call a few of all functions, and it takes milliseconds to make
+            strict = jaxtyped(function, typechecker=beartype)
+        return strict(*args, **kwargs)
+
+    return counted
+
+
+def _checked_class(kind: type) -> type:
+    if is_dataclass(kind) and "__init__" in vars(kind):
+        kind.__init__ = checked(kind.__init__)  # type: ignore[method-assign]
+    return kind
+
+
+class _Decorated(ast.NodeTransformer):
+    """Adds the decorators. Functions inside functions get none, because they would be decorated at every call."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        # innermost, where the annotations still are those in the text
+        node.decorator_list.append(ast.Name("__checked__", ast.Load()))
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        # outermost: `dataclass` has to write `__init__` first
+        node.decorator_list.insert(0, ast.Name("__checked_class__", ast.Load()))
+        return self.generic_visit(node)
+
+
+class _Loader(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        # from the text, because a compiled file beside it has no checks
+        path = self.get_filename(fullname)
+        tree = ast.fix_missing_locations(_Decorated().visit(ast.parse(self.get_data(path), path)))
+        code: CodeType = compile(tree, path, "exec", dont_inherit=True)
+        return code
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(__checked__=checked, __checked_class__=_checked_class)
+        super().exec_module(module)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != self.package:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
