@@ -18,7 +18,8 @@ from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.learners.ridge import Ridge
 from psimlearn.recordings.forms import is_table, received
-from psimlearn.recordings.trajectories import Trajectories, Trajectory
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.trajectory import Trajectory
 
 RNG = np.random.default_rng
 QUICK: dict[str, Any] = {

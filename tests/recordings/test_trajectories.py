@@ -16,7 +16,8 @@ from sklearn.model_selection import GroupKFold, train_test_split
 from sklearn.utils import _safe_indexing
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.recordings.trajectories import Trajectories, Trajectory, as_trajectories
+from psimlearn.recordings.trajectories import Trajectories, as_trajectories
+from psimlearn.recordings.trajectory import Trajectory
 
 nan, inf = np.nan, np.inf
 SHORT, LONG = np.array([[1.0, 2], [nan, 4]]), np.array([[5.0, 6], [7, 8], [9, nan]])
