@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from psimlearn import Ridge, Stack, Trajectories
+from psimlearn.cli import sessions
 from psimlearn.cli import stream as streaming
 from psimlearn.cli.rows import Wanted
 from psimlearn.cli.stream import stream
@@ -185,7 +186,7 @@ def test_ids_are_text() -> None:
 
 
 def test_the_recording_that_was_silent_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "MOST_STREAMS", 2)
+    monkeypatch.setattr(sessions, "MOST_SESSIONS", 2)
     wanted = Wanted(CHANNELS, (), "id", None)
     text = through(FILTER, [b"id,a,b\n0,1,2\n1,1,2\n0,1,2\n2,1,2\n0,1,2\n1,1,2\n"], wanted)
     _, zero, one, again, _, third, forgotten = csv.reader(io.StringIO(text))
