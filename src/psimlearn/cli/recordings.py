@@ -81,7 +81,9 @@ def _at_hand(source: str) -> Iterator[Path]:
         start = sys.stdin.buffer.read(4)
         path = Path(folder, STDIN + next((e for begin, e in ENDINGS.items() if start.startswith(begin)), ".csv"))
         if start.startswith(b"{"):
-            raise DataError(f"{STDIN}: required CSV, Parquet or npz, received JSON lines. Use 'psimlearn filter' for them.")
+            raise DataError(
+                f"{STDIN}: required CSV, Parquet or npz, received JSON lines. Use 'psimlearn filter' for them."
+            )
         with path.open("wb") as file:
             size = file.write(start)
             while size <= MAX_BYTES and (chunk := sys.stdin.buffer.read(1 << 20)):

@@ -69,8 +69,8 @@ class HiddenMarkov:
         O = self.observability(features)
         if np.linalg.matrix_rank(O) < len(self.start):
             raise SettingsError(
-                f"features: required a window that tells the {len(self.start)} states apart, received {features}. Use a "
-                "longer window."
+                f"features: required a window that tells the {len(self.start)} states apart, received {features}. Use "
+                "a longer window."
             )
         inverse, (d, v) = np.linalg.pinv(O), (len(O), len(self.emission))
         joint = np.stack([O @ operator @ inverse for operator in self.operators])

@@ -37,7 +37,9 @@ def header_of(text: str, where: str, names: Sequence[str] | None = None) -> Head
     lines = text.splitlines()
     n_empty = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     if n_empty == len(lines):
-        raise DataError(f"{where}: required a header and rows, received an empty file. Check the program that wrote it.")
+        raise DataError(
+            f"{where}: required a header and rows, received an empty file. Check the program that wrote it."
+        )
     line = lines[n_empty]
     delimiter = max(",;\t", key=line.count)
     if names is not None:

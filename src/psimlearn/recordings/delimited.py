@@ -23,9 +23,7 @@ def read_header(file: Path) -> Header:
     return header_of(_beginning(file), str(file))
 
 
-def read_csv(
-    file: Path, header: Header, id: str | None, time: str | None, numeric: Collection[str], rest: bool
-) -> Any:
+def read_csv(file: Path, header: Header, id: str | None, time: str | None, numeric: Collection[str], rest: bool) -> Any:
     """Read a CSV file whose header is known as a pyarrow table.
 
     Args:

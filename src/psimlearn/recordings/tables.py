@@ -116,8 +116,8 @@ def _check_size(found: Files) -> None:
     size = sum(map(_unpacked, found.files))
     if size > MAX_BYTES:
         raise DataError(
-            f"{found.path}: required at most {MAX_BYTES} bytes of text, or of columns once unpacked, received {size}. Learn "
-            "from a part of the recordings. To filter all of them, let them pass by: psimlearn filter MODEL - < FILE."
+            f"{found.path}: required at most {MAX_BYTES} bytes of text, or of columns once unpacked, received {size}. "
+            "Learn from a part of the recordings. To filter all of them, stream them: psimlearn filter MODEL - < FILE."
         )
 
 
