@@ -73,7 +73,7 @@ def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
     if saved.filter.input_scaling is None:
         if source:
             raise DataError(
-                f"--future-inputs: required none for a model without inputs, received {source}. Leave it out."
+                f"--future-inputs: required none for a model learnt without inputs, received {source}. Leave it out."
             )
         return None
     if source is None:

@@ -142,7 +142,7 @@ def _unpacked(file: Path) -> int:
 def _files(path: Path) -> list[Path]:
     """The files of a path, all tables or all archives, with different names."""
     if not path.exists():
-        raise DataError(f"{path}: required a file or a folder, received a path where there is none. Check it.")
+        raise DataError(f"{path}: required a file or a folder, received a path that does not exist. Check it.")
     listed = sorted(path.iterdir()) if path.is_dir() else [path]
     files = [file for file in listed if file.name.lower().endswith(SUFFIXES) and not file.name.startswith(".")]
     if not files:
