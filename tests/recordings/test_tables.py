@@ -325,7 +325,7 @@ def damaged(content: bytes, seed: int) -> bytes:
     """The end cut off, one byte replaced by any character of ASCII, or by a digit, in turns."""
     rng = np.random.default_rng(seed)
     place = int(rng.integers(len(content)))
-    put = [b"", b"%c" % rng.integers(128), b"%d" % rng.integers(10)][seed % 3]
+    put = [b"", bytes([rng.integers(128)]), b"%d" % rng.integers(10)][seed % 3]
     return content[:place] + (put + content[place + 1 :] if put else b"")
 
 
