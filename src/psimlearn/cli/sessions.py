@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,8 +19,20 @@ __all__ = ["Session", "Sessions", "Step"]
 MOST_SESSIONS = 10_000
 """Recordings that are remembered; beyond, the recording that was silent longest is forgotten."""
 
-Step = tuple[State, np.ndarray, State]
-"""The state of one stream before a row, the row, and the state after it."""
+NOTHING = np.empty((0, 0))
+
+
+class Position(NamedTuple):
+    """The fields of a `State` for a single stream, copied from a `Live` in the cheapest way: once for every row."""
+
+    belief: np.ndarray
+    recent: np.ndarray
+    clock: int
+    unseen: int
+
+
+Step = tuple[Position, np.ndarray, Position]
+"""The position before a row, the row, and the position after it."""
 
 
 class Session:
@@ -29,8 +41,9 @@ class Session:
     def __init__(self, live: Live, ahead: int) -> None:
         self.live = live
         self.beyond = ahead > live.filter.features.window
+        self.clock = 0
         self.moment: Any = None
-        self.here = self._state(live)
+        self.here = self._position(live)
         self.pending: tuple[np.ndarray, np.ndarray] | None = None
 
     def take(self, row: ParsedRow, n: int) -> Step:
@@ -41,7 +54,8 @@ class Session:
         if len(row.numbers) == n:
             before = self.here
             self.live.update(x)
-            self.here = self._state(self.live)
+            self.clock += 1
+            self.here = self._position(self.live)
             step = before, x, self.here
         else:
             step = self._take_with_inputs(x, np.array(row.numbers[n:]))
@@ -53,20 +67,21 @@ class Session:
         ahead = self.live.copy()
         if self.pending is not None:
             ahead.update(*self.pending, next_u=u)
-        before = self._state(ahead)
+        before = self._position(ahead)
         after = ahead.copy()
         after.update(x, u)
         if self.live.filter.feedthrough:
             self.live, self.pending = ahead, (x, u)
         else:
             self.live = after
-        return before, x, self._state(after)
+        self.clock += 1
+        return before, x, self._position(after)
 
-    def _state(self, live: Live) -> State:
-        """A copy of the state; recent observations are kept only if predictions beyond the window need them."""
-        state = live.state
-        recent = state.recent if self.beyond else state.recent[:, :0]
-        return State(state.belief.copy(), recent.copy(), state.clock.copy(), np.array(state.unseen))
+    def _position(self, live: Live) -> Position:
+        """Recent observations are kept only if predictions beyond the window need them."""
+        recent = live.state.recent[0] if self.beyond else NOTHING
+        unseen = live.unseen
+        return Position(live.belief, recent, self.clock, unseen if isinstance(unseen, int) else int(unseen[0]))
 
     def _check_time(self, row: ParsedRow) -> None:
         try:
@@ -104,6 +119,6 @@ class Sessions:
         return answers(self.filter, _together(before), np.array(x), _together(after), self.ahead)
 
 
-def _together(states: Sequence[State]) -> State:
-    """The state of many streams from the states of single streams."""
-    return State(*(np.concatenate(part) for part in zip(*states, strict=True)))
+def _together(positions: Sequence[Position]) -> State:
+    """The state of many streams from the positions of single streams."""
+    return State(*(np.array(part) for part in zip(*positions, strict=True)))
