@@ -32,7 +32,13 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "files.model": ALL,
         "choose.watch": ALL,
     },
-    "Recordings": {"recordings.trajectories": (), "recordings.alphabet": (), "estimator.scaler": (), "datasets": ALL},
+    "Recordings": {
+        "recordings.trajectories": (),
+        "recordings.trajectory": (),
+        "recordings.alphabet": (),
+        "estimator.scaler": (),
+        "datasets": ALL,
+    },
     "What is learnt": {
         "filter.filter": ("State",),
         "filter.features": ALL,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from psimlearn.learners.symbolic import SymbolRidge as SymbolRidge
     from psimlearn.recordings.alphabet import Alphabet as Alphabet
     from psimlearn.recordings.trajectories import Trajectories as Trajectories
-    from psimlearn.recordings.trajectories import Trajectory as Trajectory
+    from psimlearn.recordings.trajectory import Trajectory as Trajectory
     from psimlearn.report.plots import plot_errors as plot_errors
     from psimlearn.report.plots import plot_forecast as plot_forecast
     from psimlearn.report.plots import plot_rounds as plot_rounds
@@ -75,7 +75,8 @@ _HOMES = {
     "learners.ridge": ["RandomFourierRidge", "Ridge"],
     "learners.symbolic": ["SymbolClassifier", "SymbolLogistic", "SymbolRidge"],
     "recordings.alphabet": ["Alphabet"],
-    "recordings.trajectories": ["Trajectories", "Trajectory"],
+    "recordings.trajectories": ["Trajectories"],
+    "recordings.trajectory": ["Trajectory"],
     "report.plots": ["plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"],
     "train.backprop": ["backprop", "random_start"],
     "train.dagger": ["dagger"],

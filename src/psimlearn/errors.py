@@ -1,10 +1,10 @@
-"""What can go wrong, by name. Every message says what was required, what was received and what to do."""
+"""The errors of psimlearn. Every message says what was required, what was received and what to do."""
 
 __all__ = ["DataError", "DivergedError", "MissingExtraError", "ModelFileError", "PsimlearnError", "SettingsError"]
 
 
 class PsimlearnError(Exception):
-    """The parent of every error that psimlearn raises on purpose."""
+    """The base class of all errors that psimlearn raises on purpose."""
 
 
 class DataError(PsimlearnError, ValueError):
@@ -16,7 +16,7 @@ class SettingsError(PsimlearnError, ValueError):
 
 
 class DivergedError(PsimlearnError, ArithmeticError):
-    """Nothing finite is left to learn from or to return."""
+    """Training or prediction left no finite numbers."""
 
 
 class ModelFileError(PsimlearnError, ValueError):
@@ -24,4 +24,4 @@ class ModelFileError(PsimlearnError, ValueError):
 
 
 class MissingExtraError(PsimlearnError, ImportError):
-    """A library that only some uses need is not installed; the message names the extra that brings it."""
+    """An optional library is not installed; the message names the extra that installs it."""

@@ -1,4 +1,4 @@
-"""Libraries that only some uses need, imported when they are needed."""
+"""Optional libraries, imported when they are needed."""
 
 from importlib import import_module
 from typing import Any
@@ -9,7 +9,12 @@ __all__ = ["imported"]
 
 
 def imported(module: str, extra: str) -> Any:
-    """The module, or an error that names the extra which installs it."""
+    """Import a module of an optional library.
+
+    Args:
+        module: the module, such as "pyarrow.csv".
+        extra: the extra of psimlearn that installs it, for the message if it is absent.
+    """
     try:
         return import_module(module)
     except ImportError as error:

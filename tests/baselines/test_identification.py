@@ -28,8 +28,8 @@ from psimlearn.baselines.n4sid import columns, identified, stabilised
 from psimlearn.datasets import LinearSystem, long_memory_system, random_system
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import schedule
 
 NAN = np.nan
 RNG = np.random.default_rng

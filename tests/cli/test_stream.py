@@ -9,12 +9,14 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from psimlearn import Ridge, Stack, Trajectories
+from psimlearn.cli import sessions
 from psimlearn.cli import stream as streaming
 from psimlearn.cli.rows import Wanted
 from psimlearn.cli.stream import stream
@@ -47,7 +49,10 @@ def learnt(features: Features = Stack(3), inputs: bool = False, feedthrough: boo
     return replace(with_calibration(last, [(last, data)]), names=CHANNELS)
 
 
-FILTER = learnt()
+@cache
+def plain() -> Filter:
+    """The filter of most tests: of means, without inputs, calibrated."""
+    return learnt()
 
 
 def through(
@@ -89,12 +94,12 @@ def parsed(text: str) -> np.ndarray:
 
 
 CASES: dict[str, Callable[[], Filter]] = {
-    "means": lambda: FILTER,
+    "means": plain,
     "variances": lambda: learnt(StackSquares(3)),
     "moments": lambda: learnt(SecondMoment(2)),
     "inputs": lambda: learnt(inputs=True),
     "inputs at once": lambda: learnt(inputs=True, feedthrough=True),
-    "uncalibrated": lambda: replace(FILTER, calibration=None),
+    "uncalibrated": lambda: replace(plain(), calibration=None),
 }
 
 
@@ -125,11 +130,11 @@ def test_lines_together_or_one_by_one_or_cut_anywhere_are_the_same() -> None:
     lines = [b"a,b\n", *lines_of(recordings()[0].values)]
     whole = b"".join(lines)
     pieces = [whole[i : i + 7] for i in range(0, len(whole), 7)]
-    expected = parsed(through(FILTER, [whole]))
+    expected = parsed(through(plain(), [whole]))
     assert len(expected) == 30
-    np.testing.assert_allclose(parsed(through(FILTER, lines)), expected, rtol=1e-11)
-    np.testing.assert_allclose(parsed(through(FILTER, [whole.rstrip(b"\n")])), expected, rtol=1e-11)
-    np.testing.assert_allclose(parsed(through(FILTER, pieces)), expected, rtol=1e-11)
+    np.testing.assert_allclose(parsed(through(plain(), lines)), expected, rtol=1e-11)
+    np.testing.assert_allclose(parsed(through(plain(), [whole.rstrip(b"\n")])), expected, rtol=1e-11)
+    np.testing.assert_allclose(parsed(through(plain(), pieces)), expected, rtol=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -150,14 +155,14 @@ def test_dialects(dialect: Callable[[bytes], bytes]) -> None:
     text = b"".join([b"a,b\n", *lines_of(recordings()[0].values)])
     changed = dialect(text)
     assert changed != text
-    np.testing.assert_array_equal(parsed(through(FILTER, [changed])), parsed(through(FILTER, [text])))
+    np.testing.assert_array_equal(parsed(through(plain(), [changed])), parsed(through(plain(), [text])))
 
 
 def test_columns_in_any_order_with_others_between() -> None:
     x = recordings()[0].values
     rows = [b"note,b,a\n", *(f'"x, y",{cell(b)},{cell(a)}\n'.encode() for a, b in x)]
-    expected = parsed(through(FILTER, [b"a,b\n", *lines_of(x)]))
-    np.testing.assert_array_equal(parsed(through(FILTER, rows)), expected)
+    expected = parsed(through(plain(), [b"a,b\n", *lines_of(x)]))
+    np.testing.assert_array_equal(parsed(through(plain(), rows)), expected)
 
 
 def test_recordings_may_alternate() -> None:
@@ -166,28 +171,28 @@ def test_recordings_may_alternate() -> None:
     rows = [
         f"r{i},{t},{cell(a)},{cell(b)}\n".encode() for t in range(30) for i in (2, 0, 1) for a, b in [data[i].values[t]]
     ]
-    text = through(FILTER, [b"id,t,a,b\n", *rows], wanted)
+    text = through(plain(), [b"id,t,a,b\n", *rows], wanted)
     head, *answers = csv.reader(io.StringIO(text))
     assert head[:3] == ["id", "t", "log_likelihood"]
     assert [row[:2] for row in answers[:4]] == [["r2", "0"], ["r0", "0"], ["r1", "0"], ["r2", "1"]]
     for i in range(3):
         own = np.array([[float(v or "nan") for v in row[2:]] for row in answers if row[0] == f"r{i}"])
-        np.testing.assert_allclose(own, answers_to(FILTER, data[[i]], 1), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(own, answers_to(plain(), data[[i]], 1), rtol=1e-8, atol=1e-10)
 
 
 def test_ids_are_text() -> None:
     """7 and 007 are two recordings: the second begins where nothing was seen."""
     wanted = Wanted(CHANNELS, (), "id", None)
-    _, first, second, third = csv.reader(io.StringIO(through(FILTER, [b"id,a,b\n7,1,2\n007,1,2\n7,1,2\n"], wanted)))
+    _, first, second, third = csv.reader(io.StringIO(through(plain(), [b"id,a,b\n7,1,2\n007,1,2\n7,1,2\n"], wanted)))
     assert (first[0], second[0]) == ("7", "007")
     assert first[1:] == second[1:]
     assert third[1:] != first[1:]
 
 
 def test_the_recording_that_was_silent_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "MOST_STREAMS", 2)
+    monkeypatch.setattr(sessions, "MOST_SESSIONS", 2)
     wanted = Wanted(CHANNELS, (), "id", None)
-    text = through(FILTER, [b"id,a,b\n0,1,2\n1,1,2\n0,1,2\n2,1,2\n0,1,2\n1,1,2\n"], wanted)
+    text = through(plain(), [b"id,a,b\n0,1,2\n1,1,2\n0,1,2\n2,1,2\n0,1,2\n1,1,2\n"], wanted)
     _, zero, one, again, _, third, forgotten = csv.reader(io.StringIO(text))
     assert zero[1:] == one[1:] == forgotten[1:]
     assert again[1:] != third[1:]
@@ -201,11 +206,11 @@ def test_json_lines() -> None:
         + "\n"
         for t, (a, b) in enumerate(data.values.tolist())
     ]
-    answers = [json.loads(line) for line in through(FILTER, [line.encode() for line in lines], wanted, 2).splitlines()]
+    answers = [json.loads(line) for line in through(plain(), [line.encode() for line in lines], wanted, 2).splitlines()]
     assert list(answers[0]) == ["id", "t", *answer_names(CHANNELS, 2)]
     assert [(answer["id"], answer["t"]) for answer in answers] == [("x", t) for t in range(30)]
     told = [[np.nan if value is None else value for value in list(answer.values())[2:]] for answer in answers]
-    np.testing.assert_allclose(told, answers_to(FILTER, data, 2), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(told, answers_to(plain(), data, 2), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -221,11 +226,11 @@ def test_json_lines() -> None:
     ],
 )
 def test_a_bad_row_is_named_and_the_stream_goes_on(line: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = through(FILTER, [b"a,b\n0.1,0.2\n" + line + b"0.3,0.4\n"])
+    text = through(plain(), [b"a,b\n0.1,0.2\n" + line + b"0.3,0.4\n"])
     assert said in capsys.readouterr().err
     assert len(text.splitlines()) == 4  # every row has its answer
     whole = said.endswith("Left out.")
-    clean = through(FILTER, [b"a,b\n0.1,0.2\n" + (b"" if whole else b",2\n") + b"0.3,0.4\n"])
+    clean = through(plain(), [b"a,b\n0.1,0.2\n" + (b"" if whole else b",2\n") + b"0.3,0.4\n"])
     assert text.splitlines()[-1] == clean.splitlines()[-1]
     if whole:
         assert set(text.splitlines()[2]) == {","}
@@ -237,11 +242,25 @@ def test_a_bad_row_is_named_and_the_stream_goes_on(line: bytes, said: str, capsy
 )
 def test_bad_json_is_named_and_the_stream_goes_on(line: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     good = b'{"a": 0.1, "b": 0.2}\n'
-    text = through(FILTER, [good + line + good])
+    text = through(plain(), [good + line + good])
     assert "line 2" in capsys.readouterr().err
     answers = [json.loads(answer) for answer in text.splitlines()]
     assert len(answers) == 3
     assert all(answer["log_likelihood"] is not None for answer in (answers[0], answers[2]))
+
+
+def test_damaged_rows_are_answered_or_left_out_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """One character of each line is replaced by another: every line keeps its answer, and most are not left out."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for line in (f"{a:.3f},{b:.3f}" for a, b in rng.standard_normal((200, 2))):
+        place = int(rng.integers(len(line)))
+        lines.append(line[:place] + "0123456789-.,;x"[rng.integers(15)] + line[place + 1 :])
+    answers = through(plain(), ["\n".join(["a,b", *lines]).encode()]).splitlines()[1:]
+    left_out = sum(set(answer) == {","} for answer in answers)
+    assert len(answers) == len(lines)
+    assert 0 < left_out < 50
+    assert capsys.readouterr().err.splitlines()[-1] == f"psimlearn: {left_out} of 201 lines were left out."
 
 
 @pytest.mark.parametrize(
@@ -257,7 +276,7 @@ def test_bad_json_is_named_and_the_stream_goes_on(line: bytes, capsys: pytest.Ca
 )
 def test_times_must_rise(times: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"{time},1,2\n" for time in times)
-    text = through(FILTER, [f"t,a,b\n{rows}".encode()], Wanted(CHANNELS, (), None, "t"))
+    text = through(plain(), [f"t,a,b\n{rows}".encode()], Wanted(CHANNELS, (), None, "t"))
     assert said in capsys.readouterr().err
     assert len(text.splitlines()) == 4
     assert set(text.splitlines()[3]) == {","}
@@ -273,10 +292,10 @@ def test_inputs_that_were_not_observed_leave_a_row_out(capsys: pytest.CaptureFix
 
 def test_rows_without_a_header() -> None:
     lines = lines_of(recordings()[0].values)
-    expected = through(FILTER, [b"a,b\n", *lines])
-    assert through(FILTER, lines, header=["a", "b"]) == expected
+    expected = through(plain(), [b"a,b\n", *lines])
+    assert through(plain(), lines, header=["a", "b"]) == expected
     swapped = [b";".join(reversed(line.strip().split(b","))) + b"\n" for line in lines]
-    assert through(FILTER, swapped, header=["b", "a"]) == expected
+    assert through(plain(), swapped, header=["b", "a"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -291,11 +310,11 @@ def test_rows_without_a_header() -> None:
 )
 def test_streams_that_are_none(text: bytes, said: str) -> None:
     with pytest.raises(DataError, match=said):
-        through(FILTER, [text])
+        through(plain(), [text])
 
 
 def test_a_header_alone_gets_a_header_alone() -> None:
-    assert through(FILTER, [b"a,b\n"]).splitlines() == [",".join(answer_names(CHANNELS, 1))]
+    assert through(plain(), [b"a,b\n"]).splitlines() == [",".join(answer_names(CHANNELS, 1))]
 
 
 def test_an_empty_line_is_a_row_of_a_single_channel() -> None:
@@ -308,7 +327,7 @@ def test_an_empty_line_is_a_row_of_a_single_channel() -> None:
 def test_lines_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "LONGEST", 1000)
     with pytest.raises(DataError, match="without an end of line"):
-        through(FILTER, [b"a,b\n" + b"1" * 5000])
+        through(plain(), [b"a,b\n" + b"1" * 5000])
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how much memory was used")
@@ -339,7 +358,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
 
 
 def piped(folder: Path) -> subprocess.Popen[str]:
-    save(FILTER, folder / "m.psim")
+    save(plain(), folder / "m.psim")
     command = [sys.executable, "-m", "psimlearn", "filter", str(folder / "m.psim")]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
@@ -361,7 +380,7 @@ def test_each_row_is_answered_before_the_next_is_sent(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
-    save(FILTER, tmp_path / "m.psim")
+    save(plain(), tmp_path / "m.psim")
     (tmp_path / "x.csv").write_bytes(b"a,b\n" + b"0.1,0.2\n" * 50_000)
     command = f"{sys.executable} -m psimlearn filter {tmp_path}/m.psim - < {tmp_path}/x.csv | head -2"
     told = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)

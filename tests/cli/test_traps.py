@@ -1,20 +1,20 @@
 """What CSV files do to people, through the command line: the right result, or one clear line."""
 
+import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from commands import run
-from psimlearn.cli.columns import Columns
+from psimlearn.cli.columns import NO_COLUMNS, Columns
 from psimlearn.cli.recordings import Recordings, recordings
 from psimlearn.errors import DataError
 from psimlearn.recordings import tables
 
-NOTHING = Columns(None, None, None, ())
 
-
-def read(tmp_path: Path, text: str | bytes, columns: Columns = NOTHING) -> Recordings:
+def read(tmp_path: Path, text: str | bytes, columns: Columns = NO_COLUMNS) -> Recordings:
     path = tmp_path / "x.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return recordings(str(path), columns)
@@ -122,14 +122,34 @@ def test_small_files_that_unpack_to_much_are_refused(tmp_path: Path, monkeypatch
     pyarrow.parquet.write_table(pyarrow.table({"a": np.random.default_rng(0).random(50_000)}), columns)
     for path in (packed, columns):
         with pytest.raises(DataError, match="required at most 100000 bytes"):
-            recordings(str(path), NOTHING)
+            recordings(str(path), NO_COLUMNS)
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 10))
-    assert len(recordings(str(packed), NOTHING).data.values) == 10
+    assert len(recordings(str(packed), NO_COLUMNS).data.values) == 10
 
 
 def test_a_folder_is_a_recording_per_file(tmp_path: Path) -> None:
     for name, text in (("b.csv", "t,a\n0,3\n"), ("a.csv", "t,a\n0,1\n1,2\n")):
         (tmp_path / name).write_text(text)
-    given = recordings(str(tmp_path), NOTHING)
+    given = recordings(str(tmp_path), NO_COLUMNS)
     assert given.data.ids == ("a", "b")
     assert given.keys == {"file": ["a", "a", "b"], "t": [0, 1, 0]}
+
+
+def test_the_columns_of_a_model_are_taken_where_a_table_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = Columns("who", "when", None, ())
+    path = tmp_path / "x.csv"
+    path.write_text("who,when,a\nx,0,1\ny,0,2\n")
+    assert recordings(str(path), NO_COLUMNS, usual=usual).data.ids == ("x", "y")
+    assert "no column" not in capsys.readouterr().err
+    path.write_text("when,a\n0,1\n1,2\n")
+    for source in (str(path), "-"):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(path.read_bytes())))
+        given = recordings(source, NO_COLUMNS, usual=usual)
+        assert given.columns == Columns(None, "when", ("a",), ())
+        assert capsys.readouterr().err.count("no column 'who': every file is taken as one recording.") == 1
+    with pytest.raises(
+        DataError, match=r"required columns \['who'\], received a file with the columns \['when', 'a'\]"
+    ):
+        recordings(str(path), usual)

@@ -26,7 +26,8 @@ from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.uncertainty import calibrated
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
-from psimlearn.recordings.trajectories import Trajectories, Trajectory
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.train import Recipe, best, dagger, forward
 
 LENGTHS = [9, 30, 17, 30, 12, 21, 25, 14, 28, 11, 19, 23]

@@ -17,8 +17,9 @@ from psimlearn.errors import DataError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.learners.ridge import Ridge
-from psimlearn.recordings.forms import is_table, received
-from psimlearn.recordings.trajectories import Trajectories, Trajectory
+from psimlearn.recordings.forms import is_table, received, received_symbols
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.trajectory import Trajectory
 
 RNG = np.random.default_rng
 QUICK: dict[str, Any] = {
@@ -202,6 +203,21 @@ def test_received_without_an_estimator() -> None:
     assert received(frame).trajectories.names == ("a", "b")
     assert received([[1.0], [2.0]]).form == "table"
     assert received(np.zeros((2, 3, 1))).form == "cube"
+
+
+def test_symbols_come_back_as_symbols_in_the_form_they_came() -> None:
+    rows = np.array([[0.2, 0.8], [0.9, 0.1], [0.3, 0.7]])
+    one, several = received_symbols("bab"), received_symbols([["b", "a"], ["a"]])
+    assert one.returned(rows, channels=True).tolist() == ["b", "a", "b"]
+    assert one.returned(rows) is rows
+    assert one.one_each(rows[None]).tolist() == ["b", "a", "b"]
+    assert [part.tolist() for part in several.returned(rows, channels=True)] == [["b", "a"], ["b"]]
+    assert several.one_each(np.stack([rows, rows])).tolist() == [["b", "a", "b"]] * 2
+    again = received_symbols(several.trajectories[0], several.trajectories.alphabet)
+    assert again.form == "table"
+    assert again.trajectories.values.tolist() == [[0, 1], [1, 0]]
+    numbers = received(several.trajectories)  # a filter of numbers answers in numbers, also about indicators of symbols
+    np.testing.assert_array_equal(numbers.returned(rows, channels=True)[1], rows[2:])
 
 
 @pytest.mark.parametrize(

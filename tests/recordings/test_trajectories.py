@@ -1,6 +1,8 @@
 """The gate: every way in gives the same packed rows, and whatever cannot be used is refused in words that help."""
 
 import re
+import subprocess
+import sys
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -16,7 +18,8 @@ from sklearn.model_selection import GroupKFold, train_test_split
 from sklearn.utils import _safe_indexing
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.recordings.trajectories import Trajectories, Trajectory, as_trajectories
+from psimlearn.recordings.trajectories import Trajectories, as_trajectories
+from psimlearn.recordings.trajectory import Trajectory
 
 nan, inf = np.nan, np.inf
 SHORT, LONG = np.array([[1.0, 2], [nan, 4]]), np.array([[5.0, 6], [7, 8], [9, nan]])
@@ -468,3 +471,12 @@ def test_unpacked_refuses_other_rows() -> None:
 def test_lazy_frames_are_refused() -> None:
     with pytest.raises(DataError, match="Collect a lazy frame"):
         Trajectories.from_frame(pl.LazyFrame({"x": [1.0]}))
+
+
+def test_the_room_imports_numpy_only() -> None:
+    """A program that only runs a filter loads neither frames, nor tables, nor scikit-learn."""
+    code = (
+        "import sys, psimlearn.recordings\n"
+        "print(sorted({'narwhals', 'pandas', 'polars', 'pyarrow', 'scipy', 'sklearn'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

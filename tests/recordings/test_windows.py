@@ -6,6 +6,7 @@ import pytest
 from psimlearn.filter.features import Stack
 from psimlearn.filter.rollout import inputs_at
 from psimlearn.learners.ridge import Ridge
+from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (
     beliefs_before,
@@ -16,7 +17,6 @@ from psimlearn.recordings.windows import (
     futures,
     histories,
     lag_places,
-    schedule,
     whole_futures,
 )
 from psimlearn.train import Recipe

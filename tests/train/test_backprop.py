@@ -29,8 +29,9 @@ from psimlearn.filter.filter import Filter
 from psimlearn.filter.rollout import roll
 from psimlearn.filter.rollout import table as laid_out
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.recordings.schedule import grids, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import example_rows, futures, grids, schedule
+from psimlearn.recordings.windows import example_rows, futures
 from psimlearn.train import Recipe, Round, backprop, best, dagger, forward, random_start
 from psimlearn.train.backprop import epochs
 from psimlearn.train.descent import Optimiser, check_optimiser, descend, patient

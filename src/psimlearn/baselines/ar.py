@@ -16,8 +16,9 @@ from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.layout import Scaling
 from psimlearn.filter.regressors import Linear
 from psimlearn.learners.ridge import Ridge
+from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import Schedule, carried_forward, example_rows, futures, lag_places, schedule
+from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places
 
 __all__ = ["Autoregression", "Prior"]
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import carried_forward, schedule
+from psimlearn.recordings.windows import carried_forward
 
 __all__ = ["LastObservation", "TrainingMean"]
 

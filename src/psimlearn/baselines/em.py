@@ -22,8 +22,8 @@ from psimlearn.baselines.n4sid import InnovationsModel, n4sid, observability, se
 from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.layout import Scaling
+from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import Schedule, schedule
 
 __all__ = ["LinearGaussian", "em"]
 

@@ -20,8 +20,8 @@ from psimlearn.baselines.n4sid import (
     orders_to_try,
     stabilised,
 )
+from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import Schedule
 
 __all__ = ["ivr"]
 

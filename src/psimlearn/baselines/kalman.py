@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import schedule
 
 __all__ = ["Kalman", "StationaryKalman"]
 

@@ -8,8 +8,9 @@ from jaxtyping import Float
 from sklearn.base import clone
 
 from psimlearn.errors import SettingsError
+from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places, schedule
+from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places
 
 __all__ = ["Lagged"]
 

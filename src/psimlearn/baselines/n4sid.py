@@ -20,8 +20,9 @@ from psimlearn.errors import DataError, DivergedError, SettingsError
 from psimlearn.evaluate.horizons import errors_by_horizon
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.layout import Scaling
+from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import Schedule, carried_forward, futures, histories, schedule
+from psimlearn.recordings.windows import carried_forward, futures, histories
 
 __all__ = [
     "FLOOR",

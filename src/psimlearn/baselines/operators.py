@@ -12,8 +12,9 @@ from jaxtyping import Float
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.onehot import OneHotProduct, onto_simplices
+from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import futures, schedule
+from psimlearn.recordings.windows import futures
 
 __all__ = ["Moments", "OperatorModel", "spectral", "word_moments"]
 

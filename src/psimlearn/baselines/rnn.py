@@ -15,8 +15,9 @@ from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.evaluate.horizons import errors_by_horizon
 from psimlearn.extras import imported
 from psimlearn.filter.layout import Scaling
+from psimlearn.recordings.schedule import gridded, grids, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import futures, gridded, grids, schedule
+from psimlearn.recordings.windows import futures
 from psimlearn.train.descent import Optimiser, descend, patient
 
 __all__ = ["Cell", "RecurrentNetwork"]

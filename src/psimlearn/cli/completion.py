@@ -1,4 +1,4 @@
-"""`psimlearn completion`: what a shell needs to complete commands, options and file names."""
+"""`psimlearn completion`: a script that completes commands, options and file names in a shell."""
 
 import click
 
@@ -8,7 +8,7 @@ __all__ = ["completion"]
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print a script that lets a shell complete commands and options.
 
     \b
     bash:  psimlearn completion bash >> ~/.bashrc
@@ -19,5 +19,5 @@ def completion(shell: str) -> None:
 
     root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)
-    assert kind is not None  # the choices are those that click knows
+    assert kind is not None  # click knows all choices
     click.echo(kind(root, {}, "psimlearn", "_PSIMLEARN_COMPLETE").source())

@@ -37,8 +37,8 @@ def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
     from psimlearn.baselines import LastObservation, TrainingMean
     from psimlearn.cli.columns import Columns
     from psimlearn.cli.files import check_free, write_table
-    from psimlearn.cli.fit import learnt
     from psimlearn.cli.methods import autoregression, subspace
+    from psimlearn.cli.progress import learnt
     from psimlearn.cli.tables import optimum_table
     from psimlearn.datasets.linear import long_memory_system
     from psimlearn.errors import DataError

@@ -1,4 +1,4 @@
-"""What commands write: at once or not at all, and over nothing unasked."""
+"""Files that commands write: whole or not at all, and never over a file without --force."""
 
 import os
 import sys
@@ -19,11 +19,11 @@ from psimlearn.files.atomic import whole
 __all__ = ["check_free", "csv_text", "write_table", "write_text", "written"]
 
 CHUNK = 4096
-"""Rows that are turned into text at a time."""
+"""Rows that are formatted at a time."""
 
 
 def check_free(path: Path | None, force: bool) -> None:
-    """Refuse, before any work is done, a file that could not be written after it."""
+    """Refuse, before any work is done, a path that cannot be written when the work is done."""
     if path is None:
         return
     if path.is_dir():
@@ -31,21 +31,26 @@ def check_free(path: Path | None, force: bool) -> None:
     if path.exists() and not force:
         raise DataError(f"{path}: required a file that does not exist yet, received one. Use --force to replace it.")
     if not os.access(path.absolute().parent, os.W_OK):
-        raise DataError(f"{path}: required a folder to write to, received none that is writable. Create it.")
+        raise DataError(
+            f"{path}: required a writable folder, received {path.absolute().parent}, which is absent or read-only. "
+            "Create it, or choose another."
+        )
 
 
 @contextmanager
 def written(path: Path) -> Iterator[BufferedIOBase]:
-    """A file that takes its name when everything is in it."""
+    """A file to write to, which gets its name when it is complete."""
     try:
         with whole(path) as file:
             yield file
     except OSError as error:
-        raise DataError(f"{path}: required a place to write to, received: {error}. Check folder and space.") from error
+        raise DataError(
+            f"{path}: required a file that can be written, received: {error}. Check folder and space."
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:
-    """A page."""
+    """Write text, such as an HTML page, to a file."""
     with written(path) as file:
         file.write(text.encode())
 
@@ -53,14 +58,21 @@ def write_text(path: Path, text: str) -> None:
 def write_table(
     path: Path | None, keys: Mapping[str, Sequence[Any]], names: Sequence[str], rows: Float[np.ndarray, "rows columns"]
 ) -> None:
-    """Keys and numbers as Parquet or CSV, by the ending of the path; as CSV on standard output without one."""
+    """Write a table as Parquet or CSV, by the ending of the path; as CSV to standard output without a path.
+
+    Args:
+        path: the file.
+        keys: columns of ids, times and the like, which come first.
+        names: the names of the columns of numbers.
+        rows: the numbers; NaN becomes an empty cell.
+    """
     if path is None:
         for text in csv_text(keys, names, rows):
             sys.stdout.write(text)
         sys.stdout.flush()
         return
     if path.suffix not in (".csv", ".parquet"):
-        raise DataError(f"{path}: required a name that ends in .csv or .parquet, received another. Rename it.")
+        raise DataError(f"{path}: required a name that ends in .csv or .parquet, received {path.name!r}. Rename it.")
     with written(path) as file:
         if path.suffix == ".csv":
             file.writelines(text.encode() for text in csv_text(keys, names, rows))
@@ -71,12 +83,12 @@ def write_table(
 def csv_text(
     keys: Mapping[str, Sequence[Any]], names: Sequence[str], rows: Float[np.ndarray, "rows columns"]
 ) -> Iterator[str]:
-    """A header and rows, piece by piece; NaN is an empty cell."""
+    """A header and rows as CSV, some rows at a time; NaN becomes an empty cell."""
     yield ",".join(map(csv_cell, [*keys, *names])) + "\n"
     for start in range(0, len(rows), CHUNK):
         numbers = csv_numbers(rows[start : start + CHUNK])
-        own = [map(csv_cell, column[start : start + CHUNK]) for column in keys.values()]
-        yield "".join(",".join(cells) + "\n" for cells in zip(*own, numbers, strict=True))
+        cells_of_keys = [map(csv_cell, column[start : start + CHUNK]) for column in keys.values()]
+        yield "".join(",".join(cells) + "\n" for cells in zip(*cells_of_keys, numbers, strict=True))
 
 
 def _write_parquet(
@@ -87,4 +99,4 @@ def _write_parquet(
 ) -> None:
     pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
     numbers = dict(zip(names, rows.T, strict=True))
-    parquet.write_table(pa.table({**{name: list(own) for name, own in keys.items()}, **numbers}), file)
+    parquet.write_table(pa.table({**{name: list(column) for name, column in keys.items()}, **numbers}), file)

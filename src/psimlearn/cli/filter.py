@@ -1,4 +1,4 @@
-"""`psimlearn filter`: what a filter says at every row, of files or live."""
+"""`psimlearn filter`: the answers of a filter to every row, of files or live."""
 
 import sys
 from io import BufferedIOBase
@@ -16,23 +16,28 @@ __all__ = ["filtering"]
 @options.model
 @click.argument("data", metavar="[DATA]", required=False, default="-")
 @options.output("A .csv or .parquet file [default: CSV on standard output].")
-@click.option("--ahead", default=1, show_default=True, type=click.IntRange(1), help="How many steps to forecast.")
+@click.option("--ahead", default=1, show_default=True, type=click.IntRange(1), help="Steps to forecast at every row.")
 @options.columns(inputs=False)
-@click.option("--header", metavar="A,B,..", callback=options.names, help="Names of columns, if rows come without.")
+@click.option(
+    "--header",
+    metavar="A,B,..",
+    callback=options.names,
+    help="Names of the columns, if rows on standard input have no header.",
+)
 @options.force
 def filtering(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
-    """Run a filter over recordings, or over rows as they come.
+    """Run a filter over recordings, or over rows as they arrive.
 
-    For every row: the log-likelihood of the row given those before it (low is unusual), and for each channel C what
-    was expected there (C.expected, with standard deviation C.std) and what comes next (C.ahead1, C.ahead1.std, ..).
-    Rows keep their order, ids and times.
+    For every row, print the log-likelihood of the row given the rows before it (low is unusual), and for each channel C
+    the expected value (C.expected, with standard deviation C.std) and the forecasts (C.ahead1, C.ahead1.std, ..). Rows
+    keep their order, ids and times.
 
-    With DATA a CSV, Parquet or npz file, or a folder of them, everything is checked before anything is written.
+    If DATA is a CSV, Parquet or npz file, or a folder of them, everything is checked before anything is written.
 
-    Without DATA, or with -, rows are read from standard input, as CSV with a header or as JSON lines, and each is
-    answered at once in the same form, so that it works in a pipe, for hours, in constant memory. A cell that is no
-    number is named on standard error and taken as not observed; a line that is no row is named, left out, and answered
-    by empty cells. If the model was learnt with an id column, rows of different recordings may alternate.
+    Without DATA, or with -, read rows from standard input, as CSV with a header or as JSON lines, and answer each row
+    at once in the same form: in a pipe, for hours, in constant memory. A cell that is no number is reported on
+    standard error and taken as not observed; a line that is no row is reported, left out, and answered by empty cells.
+    If the model was learnt with an id column, rows of different recordings may alternate.
 
     \b
     Examples:
@@ -54,7 +59,7 @@ def _file(model: Path, data: str, output: Path | None, **others: Any) -> None:
     from psimlearn.filter.tabulate import answer_names, answers_to
 
     if others["header"]:
-        raise click.UsageError("--header is for rows on standard input; files have their own.")
+        raise click.UsageError("--header is for rows on standard input; files bring their header.")
     saved = opened(model)
     given = read_for(saved, data, others)
     _check_ahead(saved.filter, others["ahead"])
@@ -91,5 +96,5 @@ def _check_ahead(filter: Any, steps: int) -> None:
     if filter.input_scaling is not None and steps > filter.features.window:
         raise click.UsageError(
             f"--ahead: required at most {filter.features.window}, the window, for a filter with inputs; received "
-            f"{steps}: 'psimlearn forecast' takes the inputs to come."
+            f"{steps}. Use 'psimlearn forecast', which takes future inputs."
         )

@@ -7,11 +7,11 @@ import click
 
 from psimlearn.cli import options
 
-__all__ = ["fit", "learnt"]
+__all__ = ["fit"]
 
 
 def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | str:
-    """Numbers are shares; anything else is a path."""
+    """The value of --validation: a share if it is a number, else a path."""
     try:
         return float(value)
     except ValueError:
@@ -22,13 +22,15 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
 @options.data
 @options.output("The model file.", "model.psim")
 @options.columns()
-@click.option("--window", default=5, show_default=True, type=click.IntRange(1), help="Steps that a belief describes.")
+@click.option(
+    "--window", default=5, show_default=True, type=click.IntRange(1), help="Steps ahead that a belief describes."
+)
 @click.option(
     "--learner",
     default="ridge",
     show_default=True,
     type=click.Choice(["ridge", "rff", "auto"]),
-    help="Linear regression, random Fourier features for what is not linear, or the better of both.",
+    help="Linear regression, random Fourier features for nonlinear systems, or the better of both.",
 )
 @click.option(
     "--validation",
@@ -36,20 +38,20 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
     show_default=True,
     callback=share_or_path,
     metavar="SHARE|DATA",
-    help="The share of recordings to choose settings by, or a file or folder of such recordings.",
+    help="Share of recordings on which settings are chosen, or a file or folder of them.",
 )
-@click.option("--seed", default=0, show_default=True, help="Decides which recordings are held out.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the choice of held-out recordings.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
 @options.force
 def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any) -> None:
     """Learn a filter from recordings and save it.
 
     DATA is a CSV, Parquet or npz file, a folder of such files (one recording each, unless --id tells them apart), or -
-    for standard input. Every row is one moment, every column of numbers a channel; empty cells and NA were not
-    observed. In an npz archive every array (time, channel) is a recording. What is chosen, and how well the filter does
-    on held-out recordings beside simple methods, is shown at the end.
+    for standard input. Every row is one moment, every column of numbers a channel; empty cells and NA mean "not
+    observed". In an npz archive every array (time, channel) is a recording. At the end, print the chosen settings, and
+    the errors on held-out recordings beside those of simple methods.
 
-    Ctrl-C ends the search and keeps the best filter so far.
+    Press Ctrl-C to end the search and keep the best filter so far.
 
     \b
     Examples:
@@ -59,6 +61,7 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
     """
     from psimlearn.cli.columns import Columns
     from psimlearn.cli.files import check_free, write_text
+    from psimlearn.cli.progress import learnt
     from psimlearn.cli.recordings import recordings
     from psimlearn.estimator.psim import PSIM
     from psimlearn.report.plots import check_installed
@@ -89,14 +92,3 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
 
         write_text(report, fit_page(model, given.data))
         click.echo(f"report in {report}")
-
-
-def learnt(model: Any, data: Any, columns: Any) -> Any:
-    """A model fitted to recordings while the person watches; it remembers what the columns were."""
-    from psimlearn.cli.progress import watched
-
-    with watched() as watch:
-        model.set_params(verbose=watch).fit(data)
-    model.set_params(verbose=False)
-    model.report_ = model.report_ | {"columns": columns._asdict()}
-    return model

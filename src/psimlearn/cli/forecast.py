@@ -1,4 +1,4 @@
-"""`psimlearn forecast`: beyond the end of recordings."""
+"""`psimlearn forecast`: the rows after the end of recordings."""
 
 from pathlib import Path
 from typing import Any
@@ -13,24 +13,24 @@ __all__ = ["forecast"]
 @click.command()
 @options.model
 @options.data
-@click.option("--steps", required=True, type=click.IntRange(1), help="How many rows beyond the end of each recording.")
+@click.option("--steps", required=True, type=click.IntRange(1), help="Rows to predict after the end of each recording.")
 @click.option(
     "--coverage",
     default=0.9,
     show_default=True,
     type=click.FloatRange(0.01, 0.999),
-    help="The share of observations that the intervals are to hold.",
+    help="Share of observations that the intervals should contain.",
 )
-@click.option("--future-inputs", metavar="DATA", help="Known inputs of those rows, for a model that has inputs.")
+@click.option("--future-inputs", metavar="DATA", help="Inputs of the rows to predict, for a model with inputs.")
 @options.output("A .csv or .parquet file [default: CSV on standard output].")
 @options.columns(inputs=False)
 @options.force
 def forecast(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
-    """Predict the rows that come after the end of each recording.
+    """Predict the rows after the end of each recording.
 
-    For each recording and step: the mean of each channel C, its standard deviation C.std, and the bounds C.low and
-    C.high of an interval that holds the given share of observations. Beyond the horizons that were calibrated these
-    are empty.
+    For each recording and step, print the mean of each channel C, its standard deviation C.std, and the bounds C.low
+    and C.high of an interval that contains the given share of observations. Beyond the calibrated steps, C.std, C.low
+    and C.high are empty.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def forecast(model: Path, data: str, output: Path | None, force: bool, **others:
 
 
 def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
-    """Inputs of the rows to come, recording by recording, as those of DATA are called."""
+    """The inputs of the rows to predict (recording, step, input), recordings in the order of DATA."""
     import numpy as np
 
     from psimlearn.cli.columns import Columns
@@ -72,23 +72,27 @@ def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
     source, steps = others["future_inputs"], others["steps"]
     if saved.filter.input_scaling is None:
         if source:
-            raise DataError("--future-inputs: this model was learnt without inputs; leave them out.")
+            raise DataError(
+                f"--future-inputs: required none for a model learnt without inputs, received {source}. Leave it out."
+            )
         return None
     if source is None:
         if steps > saved.filter.features.window:
             raise DataError(
-                f"--future-inputs: required for more than {saved.filter.features.window} steps ahead with a model that "
-                "has inputs, received none. Give a file of the inputs to come."
+                f"--future-inputs: required for more than {saved.filter.features.window} steps ahead with a model with "
+                "inputs, received none. Give a file with the inputs of the rows to predict."
             )
         return None
-    own = recordings(source, Columns(given.columns.id, None, saved.columns.inputs, ()), guess=False).data
-    if len(own) == len(given.data) == 1:
-        found = {given.data.ids[0]: own[0].values}
+    future = recordings(source, Columns(given.columns.id, None, saved.columns.inputs, ()), guess=False).data
+    if len(future) == len(given.data) == 1:
+        found = {given.data.ids[0]: future[0].values}
     else:
-        found = {id: own[i].values for i, id in enumerate(own.ids or ())}
+        found = {id: future[i].values for i, id in enumerate(future.ids or ())}
     short = [id for id in given.data.ids if len(found.get(id, ())) < steps]
     if short:
-        raise DataError(f"{source}: required {steps} rows for each recording, received fewer for {short[:5]}.")
+        raise DataError(
+            f"{source}: required {steps} rows for each recording, received fewer for {short[:5]}. Add rows."
+        )
     inputs = np.stack([found[id][:steps] for id in given.data.ids])
     if not np.isfinite(inputs).all():
         raise DataError(f"{source}: required a number in every cell, received empty ones. Fill them in.")

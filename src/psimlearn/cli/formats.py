@@ -12,13 +12,13 @@ from jaxtyping import Float
 __all__ = ["csv_cell", "csv_numbers", "json_lines"]
 
 CELL = "%.12g"
-"""Twelve digits say all that a prediction is worth."""
+"""Twelve digits: more than a prediction is worth."""
 EXACT = 2**53
-"""Whole numbers up to here are themselves as floats."""
+"""Floats below this represent every whole number exactly."""
 
 
 def csv_cell(value: Any) -> str:
-    """A key or a name as a cell of a CSV file."""
+    """An id, a time or a name as a cell of a CSV file, quoted if needed."""
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
@@ -30,13 +30,13 @@ def csv_cell(value: Any) -> str:
 
 
 def csv_numbers(rows: Float[np.ndarray, "rows columns"]) -> list[str]:
-    """Each row with commas between its numbers; NaN is an empty cell."""
+    """Each row as numbers separated by commas; NaN becomes an empty cell."""
     texts = _filled(rows, [""] * rows.shape[1], ",")
     return [text.replace("nan", "") for text in texts] if np.isnan(rows).any() else texts
 
 
 def json_lines(keys: Sequence[Mapping[str, Any]], names: Sequence[str], rows: Float[np.ndarray, "rows _"]) -> list[str]:
-    """Each row as a JSON object that begins with its keys; null stands for what is not finite."""
+    """Each row as a JSON object that begins with its keys; numbers that are not finite become null."""
     labels = [f"{json.dumps(name)}: " for name in names]
     if not np.isfinite(rows).all():
         values = ([v if isfinite(v) else None for v in row] for row in rows.tolist())
@@ -47,7 +47,7 @@ def json_lines(keys: Sequence[Mapping[str, Any]], names: Sequence[str], rows: Fl
 
 
 def _filled(rows: Float[np.ndarray, "rows columns"], labels: Sequence[str], between: str) -> list[str]:
-    """A template filled in for each row; columns that stay the same are filled in once."""
+    """Each row as text, from one template; columns with equal cells are written into the template once."""
     if not len(rows):
         return []
     same = (rows == rows[0]).all(axis=0)

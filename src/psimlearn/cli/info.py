@@ -1,4 +1,4 @@
-"""`psimlearn info`: what is in a model file."""
+"""`psimlearn info`: the contents of a model file."""
 
 import json
 from pathlib import Path
@@ -12,9 +12,9 @@ __all__ = ["info"]
 
 @click.command()
 @options.model
-@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def info(model: Path, as_json: bool) -> None:
-    """Say what is in a model file: what it takes, what was chosen, how well it did when it was learnt.
+    """Show a model file: its columns, the chosen settings, and its errors on held-out recordings.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The command `psimlearn`: its commands together, and what becomes of errors."""
+"""The command `psimlearn`: all its commands, and the handling of errors."""
 
 import os
 import sys
@@ -24,10 +24,10 @@ __all__ = ["cli"]
 
 
 class Errors(click.Group):
-    """Commands whose errors are one line on standard error and exit code 2; with --debug, a traceback before it."""
+    """Reports an error in one line on standard error and exits with code 2; --debug adds the traceback."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **others: Any) -> Any:
-        """Run a command and leave."""
+        """Run a command and exit."""
         given = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in given
         others |= {"standalone_mode": False, "args": [word for word in given if word != "--debug"]}
@@ -35,13 +35,13 @@ class Errors(click.Group):
 
 
 def _left(run: Callable[[], Any], debug: bool) -> int:
-    """The exit code."""
+    """Run a command, report its error if there is one, and return the exit code."""
     try:
         code = run()
     except (KeyboardInterrupt, click.Abort):
         click.echo("psimlearn: stopped; nothing was written.", err=True)
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our answers has had enough; what is left in the buffer goes nowhere
+    except BrokenPipeError:  # the reader of our output, such as head, has ended: drop the rest of the buffer
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except click.UsageError as error:
@@ -68,23 +68,23 @@ def _in_one_line(error: Exception) -> str:
 
 @click.group(cls=Errors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="psimlearn")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback if something goes wrong.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 def cli() -> None:
     """Learn a filter from recordings, and use it.
 
-    A filter takes in one observation after the other, noisy and with gaps, and predicts the next ones with honest
+    A filter takes one observation after the other, noisy and with gaps, and predicts the next ones with calibrated
     uncertainty. psimlearn learns it from recordings in CSV, Parquet or npz files: one row per time, one column per
     channel, empty cells where nothing was observed.
 
     \b
     Begin here:
-      psimlearn demo                              see it at work on simulated recordings
-      psimlearn fit walks.csv -o walks.psim       learn from your own
-      psimlearn filter walks.psim new.csv         what it expected at every row, and how surprised it was
+      psimlearn demo                              try it on simulated recordings
+      psimlearn fit walks.csv -o walks.psim       learn from your recordings
+      psimlearn filter walks.psim new.csv         expectations and log-likelihood at every row
       tail -f sensor.csv | psimlearn filter walks.psim -    live, one answer per row
 
-    Errors end with exit code 2 and one line that says what to do. Files are replaced at once or not at all, and never
-    without --force.
+    An error ends with exit code 2 and one line that says what to do. Files are written whole or not at all, and never
+    replaced without --force.
     """
 
 

@@ -12,17 +12,17 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def say(message: str) -> None:
-    """A line for the person, not for the pipe."""
+    """Print a message for the user on standard error, so that standard output stays free for results."""
     click.echo(message, err=True)
 
 
 def names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Names with commas between them."""
+    """The value of an option that takes names separated by commas."""
     if value is None:
         return None
     found = tuple(name.strip() for name in value.split(",") if name.strip())
     if not found:
-        raise click.BadParameter("required names of columns with commas between them, received none.")
+        raise click.BadParameter(f"required names of columns separated by commas, received {value!r}.")
     return found
 
 
@@ -32,7 +32,7 @@ force = click.option("--force", is_flag=True, help="Replace files that exist.")
 
 
 def output(help: str, default: str | None = None) -> Decorator:
-    """-o."""
+    """The option -o, with its help and default."""
     shown = default is not None
     return click.option(
         "-o", "--output", type=click.Path(path_type=Path), default=default, show_default=shown, help=help
@@ -40,14 +40,14 @@ def output(help: str, default: str | None = None) -> Decorator:
 
 
 def columns(inputs: bool = True) -> Decorator:
-    """Which columns mean what."""
+    """The options that name columns: --id, --time and --no-guess, and with `inputs` --channels and --inputs too."""
     options = [
-        click.option("--id", metavar="COLUMN", help="The column that tells recordings apart. Its cells stay text."),
-        click.option("--time", metavar="COLUMN", help="A column that must rise within each recording."),
+        click.option("--id", metavar="COLUMN", help="Column that tells recordings apart. Its cells stay text."),
+        click.option("--time", metavar="COLUMN", help="Column of times, which must rise within each recording."),
         click.option(
             "--no-guess",
             is_flag=True,
-            help="Take no column for --id or --time because of its name; do as you are told.",
+            help="Do not choose --id or --time by the names of columns.",
         ),
     ]
     if inputs:
@@ -56,7 +56,7 @@ def columns(inputs: bool = True) -> Decorator:
                 "--channels",
                 metavar="A,B,..",
                 callback=names,
-                help="The observed columns [default: all columns of numbers that are nothing else].",
+                help="Observed columns [default: all other columns of numbers].",
             ),
             click.option("--inputs", metavar="U,V,..", callback=names, help="Columns of known controls."),
         ]

@@ -1,4 +1,4 @@
-"""How far fitting is, for the person who waits; Ctrl-C ends a stage and keeps the best so far."""
+"""Progress bars for fitting; Ctrl-C ends a stage and keeps the best filter so far."""
 
 import signal
 import sys
@@ -9,15 +9,16 @@ from types import FrameType
 from typing import Any
 
 from psimlearn.choose.watch import Stage, Watch
+from psimlearn.cli.columns import Columns
 from psimlearn.cli.options import say
 
-__all__ = ["bar", "watched"]
+__all__ = ["bar", "learnt", "watched"]
 
 DOING = {"trying settings": "trying settings", "racing": "rounds of training", "training": "training on everything"}
 
 
 def bar() -> Any:
-    """A progress bar on standard error, with the time left; silent where nobody is watching."""
+    """A progress bar on standard error, with the time left; silent if standard error is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -28,7 +29,7 @@ def bar() -> Any:
 
 
 class Shown(Watch):
-    """Shows every stage as a bar, and listens for Ctrl-C."""
+    """Shows every stage of fitting as a bar, and reacts to Ctrl-C."""
 
     def __init__(self, progress: Any) -> None:
         self.progress = progress
@@ -37,14 +38,14 @@ class Shown(Watch):
         self.tasks: dict[Stage, Any] = {}
 
     def __call__(self, message: str) -> None:
-        """Above the bars; on a line of its own where there are none."""
+        """Print a message above the bars, or on a line if there are no bars."""
         if self.progress.disable:
             say(f"psimlearn: {message}")
         else:
             self.progress.console.print(message, style="dim", highlight=False)
 
     def goes_on(self, stage: Stage, done: int, total: int) -> bool:
-        """Unless Ctrl-C was pressed during the choice or the training, whichever it is."""
+        """Update the bar of a stage; False if Ctrl-C was pressed during this part of fitting."""
         self.stage = stage
         if stage not in self.tasks:
             self.tasks[stage] = self.progress.add_task(DOING[stage], total=total)
@@ -54,22 +55,31 @@ class Shown(Watch):
         return self._part() not in self.ended
 
     def interrupt(self, _: int, __: FrameType | None) -> None:
-        """End the choice, or the training; a second time, end everything."""
+        """End the choice of settings or the training; the second time, stop without a model."""
         if self._part() in self.ended:
             raise KeyboardInterrupt
         self.ended.add(self._part())
-        self(f"Ctrl-C: ending the {self._part()} with the best so far. Once more to stop without a model.")
+        self(f"Ctrl-C: ending the {self._part()} with the best so far. Press it again to stop without a model.")
 
     def _part(self) -> str:
         return "training" if self.stage == "training" else "choice of settings"
 
 
+def learnt(model: Any, data: Any, columns: Columns) -> Any:
+    """Fit a model to recordings with a progress bar, and note the columns in its report."""
+    with watched() as watch:
+        model.set_params(verbose=watch).fit(data)
+    model.set_params(verbose=False)
+    model.report_ = model.report_ | {"columns": columns._asdict()}
+    return model
+
+
 @contextmanager
 def watched() -> Iterator[Shown]:
-    """A watch for one fit."""
+    """The watch of one fit, which handles Ctrl-C until the fit ends."""
     with bar() as progress:
         shown = Shown(progress)
-        if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
+        if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
             yield shown
             return
         before = signal.signal(signal.SIGINT, shown.interrupt)

@@ -1,4 +1,4 @@
-"""Recordings from a path or standard input, and what their columns mean: guessed where it is obvious, and said."""
+"""Recordings from a path or standard input. Columns for id and time are guessed by name, and the guess is told."""
 
 import sys
 import tempfile
@@ -10,58 +10,61 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from psimlearn.cli.columns import Columns
+from psimlearn.cli.columns import NO_COLUMNS, Columns
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
-from psimlearn.recordings.tables import MAX_BYTES, column_names, read, read_table
+from psimlearn.recordings.tables import MAX_BYTES, Files, find, read_archives, read_table
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["Recordings", "recordings", "sought"]
+__all__ = ["Recordings", "recordings"]
 
 IDS = ("id", "recording", "recording_id", "trajectory", "trajectory_id", "trial", "run", "episode", "unique_id")
 TIMES = ("time", "t", "timestamp", "datetime", "date", "ds", "seconds", "time_s")
-"""Names, in small letters, that say what a column is."""
+"""Names, in small letters, that tell the meaning of a column."""
 STDIN = "standard input"
 ENDINGS = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz"}
-"""By how a file begins."""
+"""Endings of files by their first bytes."""
 UNEVEN = 0.5
-"""A step in time this much longer or shorter than the usual one, relative to it, is told."""
+"""Steps in time that differ from the median step by more than this share of it are told."""
 
 
 class Recordings(NamedTuple):
-    """Recordings, and what their rows were called where they came from."""
+    """Recordings, and the ids and times of their rows in the file."""
 
     data: Trajectories
     columns: Columns
     keys: dict[str, list[Any]]
-    """Columns of ids and times, in the order of the rows of the file."""
+    """The columns of ids and times, in the order of the file's rows."""
     order: Int[np.ndarray, " rows"]
-    """The place in that order of each row of the recordings."""
+    """The file's row of each packed row of the recordings."""
 
 
-def recordings(source: str, columns: Columns, guess: bool = True) -> Recordings:
-    """Read a path, or standard input for "-"."""
+def recordings(source: str, columns: Columns, guess: bool = True, usual: Columns = NO_COLUMNS) -> Recordings:
+    """Read a path, or standard input for "-".
+
+    Args:
+        source: a file, a folder or "-".
+        columns: columns that the table must have; None for those to be found.
+        guess: whether columns for id and time may be found by their names.
+        usual: columns for id and time that are used if the table has them: those of a model.
+    """
     with _at_hand(source) as path:
         try:
-            present = column_names(path)
-            if not present:
-                return _from_archive(path)
-            return _from_table(path, _guessed(columns, present) if guess else columns)
+            found = find(path)
+            if not found.columns:
+                return _from_archives(found)
+            columns = _known(columns, usual, found.columns)
+            return _from_table(found, _guessed(columns, found.columns) if guess else columns)
         except DataError as error:
             raise DataError(str(error).replace(str(path), _called(source))) from error
 
 
-def sought(columns: Columns, source: str) -> Columns:
-    """The columns of a model, as far as a table has them: recordings need neither be told apart nor have a time."""
-    if source == "-":
-        return columns
-    present = column_names(source)
-    if present and columns.id and columns.id not in present:
-        say(f"no column {columns.id!r}: every file is taken as one recording.")
-        columns = columns._replace(id=None)
-    if columns.time not in present:
-        columns = columns._replace(time=None)
-    return columns if present else Columns(None, None, None, ())
+def _known(columns: Columns, usual: Columns, present: Sequence[str]) -> Columns:
+    """With the usual id and time, if the table has them and no others were asked for."""
+    if not columns.id and usual.id and usual.id not in present:
+        say(f"no column {usual.id!r}: every file is taken as one recording.")
+    id, time = (name if name in present else None for name in (usual.id, usual.time))
+    return columns._replace(id=columns.id or id, time=columns.time or time)
 
 
 def _called(source: str) -> str:
@@ -70,7 +73,7 @@ def _called(source: str) -> str:
 
 @contextmanager
 def _at_hand(source: str) -> Iterator[Path]:
-    """A path; what comes on standard input is put in a file first, for its end tells as much as its beginning."""
+    """A path; standard input is written to a file first, because tables are checked as a whole."""
     if source != "-":
         yield Path(source)
         return
@@ -78,7 +81,9 @@ def _at_hand(source: str) -> Iterator[Path]:
         start = sys.stdin.buffer.read(4)
         path = Path(folder, STDIN + next((e for begin, e in ENDINGS.items() if start.startswith(begin)), ".csv"))
         if start.startswith(b"{"):
-            raise DataError(f"{STDIN}: required CSV, Parquet or npz, received JSON lines. Only 'filter' reads these.")
+            raise DataError(
+                f"{STDIN}: required CSV, Parquet or npz, received JSON lines. Use 'psimlearn filter' for them."
+            )
         with path.open("wb") as file:
             size = file.write(start)
             while size <= MAX_BYTES and (chunk := sys.stdin.buffer.read(1 << 20)):
@@ -87,7 +92,7 @@ def _at_hand(source: str) -> Iterator[Path]:
 
 
 def _guessed(columns: Columns, present: Sequence[str]) -> Columns:
-    """With id and time by name, where one column alone can be meant."""
+    """With id and time found by name; refuses a table in which several columns have such names."""
     taken = {*(columns.channels or ()), *columns.inputs, columns.id, columns.time}
     for what, known in (("id", IDS), ("time", TIMES)):
         if getattr(columns, what):
@@ -105,22 +110,22 @@ def _guessed(columns: Columns, present: Sequence[str]) -> Columns:
     return columns
 
 
-def _from_archive(path: Path) -> Recordings:
-    data = read(path)
+def _from_archives(found: Files) -> Recordings:
+    data = read_archives(found)
     ids = data.ids or tuple(range(len(data)))
     keys = {"recording": [id for id, length in zip(ids, data.lengths, strict=True) for _ in range(length)]}
-    return Recordings(data, Columns(None, None, None, ()), keys, np.arange(len(data.values)))
+    return Recordings(data, NO_COLUMNS, keys, np.arange(len(data.values)))
 
 
-def _from_table(path: Path, columns: Columns) -> Recordings:
+def _from_table(found: Files, columns: Columns) -> Recordings:
     id, time, channels, inputs = columns
-    table, key = read_table(path, id, time, channels, inputs)
+    table, key = read_table(found, id, time, channels, inputs)
     data = Trajectories.from_frame(table, id=key, time=time, channels=channels, inputs=inputs)
-    assert data.names is not None  # frames have names
-    assert data.ids is not None
+    assert data.names is not None  # every column has a name
+    assert data.ids is not None  # `key` has them
     columns = columns._replace(channels=data.names)
     if channels is None:
-        left_out = [name for name in column_names(path) if name not in {*table.column_names, id, time, *inputs}]
+        left_out = [name for name in found.columns if name not in {*table.column_names, id, time, *inputs}]
         rest = f"; left out as text: {', '.join(left_out)}" if left_out else ""
         say(f"channels: {', '.join(data.names)} (all columns of numbers that are nothing else{rest}).")
     several = id is not None or len(data) > 1
@@ -133,8 +138,8 @@ def _from_table(path: Path, columns: Columns) -> Recordings:
 
 
 def _tell_uneven(name: str, times: np.ndarray, data: Trajectories) -> None:
-    """Rows count as equally far apart; say so where they are not."""
-    steps = np.concatenate([np.diff(own) for own in np.split(times, data.offsets[1:-1])])
+    """Rows are taken as equally spaced; tell the user if their times are not."""
+    steps = np.concatenate([np.diff(part) for part in np.split(times, data.offsets[1:-1])])
     if not len(steps):
         return
     steps = steps / np.ones(1, dtype=steps.dtype)  # durations as numbers

@@ -1,4 +1,4 @@
-"""Rows that come one after the other, as CSV or as JSON lines: what each means, or what is wrong with it."""
+"""Live rows, as CSV or as JSON lines: each line is parsed by itself, or refused with a reason."""
 
 import csv
 import json
@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from psimlearn.errors import DataError
 from psimlearn.recordings.cells import header_of, number
 
-__all__ = ["Row", "Wanted", "csv_rows", "json_rows"]
+__all__ = ["ParsedRow", "Wanted", "csv_rows", "json_rows"]
 
 Complain = Callable[[str], None]
+"""Takes the reason why a cell is not a number."""
 
 
 class Wanted(NamedTuple):
-    """The columns that a filter needs, and those that say whose row it is and when it was."""
+    """The columns of numbers that a filter needs, and the columns of ids and times."""
 
     channels: tuple[str, ...]
     inputs: tuple[str, ...]
@@ -30,32 +31,31 @@ class Wanted(NamedTuple):
         return self.channels + self.inputs
 
 
-class Row(NamedTuple):
-    """One row of one stream."""
+class ParsedRow(NamedTuple):
+    """One row of one recording."""
 
     numbers: list[float]
+    """Channels, then inputs; NaN for a cell that was not observed."""
     id: str
     time: Any
-    """As it was written."""
+    """The time as it was written."""
     moment: Any
-    """The time as a number or an instant, None without one."""
+    """The time as a number or an instant; None without a time."""
 
 
-Read = Callable[[str, Complain], Row]
-"""Takes a line apart. Cells that are no numbers are complained of and not observed; what is no row is a DataError."""
+Read = Callable[[str, Complain], ParsedRow]
+"""Parses a line. A cell that is no number is complained of and not observed; a line that is no row is a DataError."""
 
 
-def csv_rows(header: str, wanted: Wanted, given: Sequence[str] | None = None) -> tuple[Read, dict[str, str]]:
-    """A reader of lines under a header, and the id and time columns that the header has.
+def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None) -> tuple[Read, dict[str, str]]:
+    """A parser of CSV lines, and the names of the id and time columns that these lines have.
 
     Args:
-        header: the first line.
-        wanted: what is needed.
+        first_line: the header, or the first row if `given` names the columns.
+        wanted: the columns of the model.
         given: the names of the columns, if the lines have no header.
     """
-    names, delimiter, _ = header_of(",".join(given) if given else header.strip(), "standard input")
-    if given:
-        delimiter = max(",;\t", key=header.count)
+    names, delimiter, _ = header_of(first_line, "standard input", given)
     if absent := [name for name in wanted.numbers if name not in names]:
         raise DataError(
             f"standard input: required columns {absent} as the model was learnt with, received {names}. Correct the "
@@ -68,28 +68,28 @@ def csv_rows(header: str, wanted: Wanted, given: Sequence[str] | None = None) ->
     pick = itemgetter(*places) if len(places) > 1 else lambda cells: (cells[places[0]],)
     id, time = (None if name is None else names.index(name) for name in (wanted.id, wanted.time))
 
-    def read(line: str, complain: Complain) -> Row:
+    def read(line: str, complain: Complain) -> ParsedRow:
         cells = next(csv.reader([line], delimiter=delimiter)) if '"' in line else line.split(delimiter)
         if len(cells) != len(names):
             raise DataError(f"required {len(names)} cells as in the header, received {len(cells)}: {line[:200]!r}.")
-        own = pick(cells)
+        texts = pick(cells)
         try:
-            numbers = list(map(float, own))
+            numbers = list(map(float, texts))
             total = sum(numbers)
             if total - total != 0 or "_" in line:  # NaN, infinity, or 1_000, which Python reads
                 raise ValueError
         except ValueError:
-            numbers = [_number(cell, name, complain) for cell, name in zip(own, wanted.numbers, strict=True)]
+            numbers = [_number(cell, name, complain) for cell, name in zip(texts, wanted.numbers, strict=True)]
         when = None if time is None else cells[time].strip()
-        return Row(numbers, "" if id is None else cells[id], when, None if when is None else _moment(when))
+        return ParsedRow(numbers, "" if id is None else cells[id], when, None if when is None else _moment(when))
 
     return read, {what: name for what in ("id", "time") if (name := getattr(wanted, what))}
 
 
 def json_rows(wanted: Wanted) -> Read:
-    """A reader of lines that are JSON objects; what is absent or null was not observed."""
+    """A parser of lines that are JSON objects; a name that is absent or null was not observed."""
 
-    def read(line: str, complain: Complain) -> Row:
+    def read(line: str, complain: Complain) -> ParsedRow:
         try:
             cells = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -99,7 +99,7 @@ def json_rows(wanted: Wanted) -> Read:
         numbers = [_json_number(cells.get(name), name, complain) for name in wanted.numbers]
         when = cells.get(wanted.time) if wanted.time else None
         moment = when if when is None or isinstance(when, int | float) else _moment(str(when))
-        return Row(numbers, str(cells.get(wanted.id, "")) if wanted.id else "", when, moment)
+        return ParsedRow(numbers, str(cells.get(wanted.id, "")) if wanted.id else "", when, moment)
 
     return read
 
@@ -130,7 +130,7 @@ def _not_infinite(value: float, name: str, complain: Complain) -> float:
 
 
 def _moment(text: str) -> Any:
-    """A time as a number, or as an instant."""
+    """A time as a number or as an instant."""
     try:
         value = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Systems to learn from, and recordings. Synthetic systems come with their truth; real recordings are not shipped."""
+"""Simulated systems whose best possible filter is known, and loaders of real recordings, which are not included."""
 
 from psimlearn.datasets.asfamc import read_amc as read_amc
 from psimlearn.datasets.asfamc import read_asf as read_asf

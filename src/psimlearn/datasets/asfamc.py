@@ -1,6 +1,6 @@
 """The two file formats of the CMU motion capture database: ASF holds a skeleton, AMC a motion.
 
-Both may be gzipped. Whatever is wrong in a file is told with its line.
+Both may be gzipped. Errors name the file and the line.
 """
 
 import gzip
@@ -19,40 +19,40 @@ from psimlearn.errors import DataError
 __all__ = ["read_amc", "read_asf", "text"]
 
 INCH = 0.0254
-"""Metres; an ASF's unit of length says how many units are an inch."""
+"""In metres; an ASF file says how many of its units of length are an inch."""
 
 
 class Line(NamedTuple):
-    """The words of a line and where it stands."""
+    """The words of a line, with its file and number."""
 
     file: Path
     number: int
     words: list[str]
 
     def fault(self, required: str) -> DataError:
-        """What to raise when this line is not what it should be."""
+        """The error that says what this line should be."""
         return DataError(
             f"{self.file}, line {self.number}: required {required}, received {' '.join(self.words)!r}. Correct the "
             "line, or get the file again."
         )
 
 
-class Row(NamedTuple):
-    """A line of a motion and the frame it belongs to, counted from 0; -1 is before the first."""
+class FrameLine(NamedTuple):
+    """A line of a motion and its frame, counted from 0; -1 is before the first frame."""
 
     frame: int
     line: Line
 
 
 class Bone(NamedTuple):
-    """A block of an ASF's bone data: where it begins, and its lines by their first word."""
+    """The block of a bone in an ASF file: its first line, and its lines by their first word."""
 
     begin: Line
     entries: dict[str, Line]
 
 
 def read_asf(path: str | Path) -> Skeleton:
-    """A skeleton from an ASF file."""
+    """Read a skeleton from an ASF file."""
     sections = _sections(Path(path))
     units = {line.words[0]: line for line in sections["units"]}
     bones = _bones(sections["bonedata"])
@@ -75,18 +75,18 @@ def read_asf(path: str | Path) -> Skeleton:
 
 
 def read_amc(path: str | Path, skeleton: Skeleton) -> Motion:
-    """A motion of a skeleton from an AMC file. Bones that the file never mentions stay in their rest pose.
+    """Read a motion of a skeleton from an AMC file. Bones that the file never mentions stay in their rest pose.
 
     Frames must follow each other; the first need not be number 1.
     """
     numbers: list[int] = []
-    rows: dict[str, list[Row]] = {name: [] for name in skeleton.names}
+    rows: dict[str, list[FrameLine]] = {name: [] for name in skeleton.names}
     degrees = True
     line = Line(Path(path), 0, [])
     for line in _lines(Path(path)):
         word = line.words[0]
         if word in rows:
-            rows[word].append(Row(len(numbers) - 1, line))
+            rows[word].append(FrameLine(len(numbers) - 1, line))
         elif word.isdigit() and len(line.words) == 1:
             numbers.append(int(word))
             if numbers[-1] != numbers[0] + len(numbers) - 1:
@@ -107,7 +107,7 @@ def read_amc(path: str | Path, skeleton: Skeleton) -> Motion:
 
 
 def text(path: Path) -> str:
-    """A file's text, unpacked if it is gzipped."""
+    """The text of a file, unpacked if it is gzipped."""
     try:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("latin-1")
@@ -116,7 +116,7 @@ def text(path: Path) -> str:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Lines that say something: comments and empty lines are left out."""
+    """The lines of a file without comments and empty lines."""
     for number, line in enumerate(text(path).splitlines(), start=1):
         words = line.partition("#")[0].split()
         if words:
@@ -124,7 +124,7 @@ def _lines(path: Path) -> Iterator[Line]:
 
 
 def _sections(path: Path) -> dict[str, list[Line]]:
-    """An ASF's lines by the keyword they stand under."""
+    """The lines of an ASF file by the keyword above them."""
     sections: dict[str, list[Line]] = {"units": []}
     current: list[Line] = []
     line = Line(path, 0, [])
@@ -189,7 +189,7 @@ def _offset(bone: Bone) -> Float[np.ndarray, " 3"]:
 
 
 def _axes(angles: Line, named: Line, degrees: bool) -> tuple[Float[np.ndarray, "3 3"], str]:
-    """C, and the order of turns, which stands last on its line."""
+    """C, and the order of turns, which is the last word of its line."""
     order = named.words[-1].lower()
     if sorted(order) != ["x", "y", "z"]:
         raise named.fault("an order of the axes such as XYZ at the end")
@@ -209,7 +209,7 @@ def _dofs(line: Line, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def _parents(lines: Iterable[Line], names: tuple[str, ...]) -> np.ndarray:
-    """Parent of each part; every bone must hang on the root."""
+    """The parent of each part; every bone must hang on the root."""
     parents = dict.fromkeys(names, "")
     for line in lines:
         if line.words in (["begin"], ["end"]):
@@ -228,8 +228,8 @@ def _parents(lines: Iterable[Line], names: tuple[str, ...]) -> np.ndarray:
     return np.array([-1, *(names.index(parents[name]) for name in names[1:])])
 
 
-def _values(rows: list[Row], n_frames: int, n_dofs: int) -> Float[np.ndarray, "T dofs"]:
-    """What one part does: one row in every frame."""
+def _values(rows: list[FrameLine], n_frames: int, n_dofs: int) -> Float[np.ndarray, "T dofs"]:
+    """The shifts and turns of one part, one row for every frame."""
     for frame, row in enumerate(rows):
         if row.frame != frame:
             raise row.line.fault(f"{row.line.words[0]!r} exactly once in every frame, from the first frame on")
@@ -241,6 +241,6 @@ def _values(rows: list[Row], n_frames: int, n_dofs: int) -> Float[np.ndarray, "T
         values = np.array([row.line.words[1:] for row in rows], dtype=np.float64)
     except ValueError:
         values = np.full((len(rows), n_dofs), np.nan)
-    if not np.isfinite(values).all():  # look again, line by line, for the culprit
+    if not np.isfinite(values).all():  # parse again line by line, to name the line that is wrong
         values = np.array([_numbers(row.line, n_dofs) for row in rows])
     return values

@@ -1,6 +1,6 @@
-"""Classics of system identification: something is driven by a known input and answers.
+"""Classics of system identification: recordings of systems that are driven by known inputs.
 
-Each comes as `Trajectories` with `inputs`. They are read with the extra `data`.
+Each function returns `Trajectories` with `inputs`. Reading needs the extra `data`.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def ball_and_beam() -> Trajectories:
 def cascaded_tanks() -> Trajectories:
     """Two tanks that overflow: pump voltage -> level of the lower tank; "estimation" and "validation", 1024 rows each.
 
-    One row every 4 seconds. The levels begin unknown and are not the same in both.
+    One row every 4 seconds. The initial levels are unknown and differ.
     """
     path = dataset_path(FOLDER, "tanque.csv")
     halves = [read(path, channels=[f"y{half}"], inputs=[f"u{half}"])[0] for half in ("Est", "Val")]
@@ -43,7 +43,7 @@ def cascaded_tanks() -> Trajectories:
 def silverbox() -> Trajectories:
     """An electronic oscillator with a hardening spring: voltage -> voltage; 131072 rows, 610.35 a second.
 
-    The first 40 000 rows or so are noise of growing amplitude, commonly the test; the rest are random multisines.
+    The first 40 000 rows or so are noise of growing amplitude, commonly the test set; the rest are random multisines.
     """
     return read(dataset_path(FOLDER, "SNLS80mV.csv"), channels=["V2"], inputs=["V1"])
 

@@ -1,8 +1,8 @@
-"""The walks of the CMU motion capture database: which they are, how to get them, how to know them.
+"""The walks of the CMU motion capture database: their names, their checksums, and their download.
 
-Checksums are of the words of the lines, so that a copy with other line ends or blanks passes. They were taken from
-copies of the database, some of which lack frames at either end: a checksum covers the frames of its copy, and the
-number of frames is checked besides. For seven walks no copy was at hand, and only their number of frames is known.
+A checksum is computed from the words of the lines, so a copy with different line ends or blanks passes. Checksums were
+taken from copies of the database, some of which lack frames at either end: a checksum covers the frames of its copy,
+and the number of frames is checked besides. For seven walks there was no copy, so only the number of frames is known.
 """
 
 import hashlib
@@ -76,11 +76,11 @@ _TABLE = """
 39_13 378 1 378 e15979cda930be32ca5187c2d5f99af44fdd48f859f6bdfa38eeffe2ce46620c
 39_14 399 1 399 3aedf1e4f391ae38499c82a9f2394e659db3e25bcd4f02be03d5bde807739222
 """
-"""Walk, number of frames; then, where a copy was at hand, its first frame, its last frame and their checksum."""
+"""Walk and number of frames; if there was a copy, its first frame, its last frame and their checksum."""
 
 
 class Walk(NamedTuple):
-    """What is known of a recording: its number of frames, and the checksum of those from `first` to `last`."""
+    """A walk's number of frames, and the checksum of its frames from `first` to `last`."""
 
     n_frames: int
     first: int = 1
@@ -99,9 +99,9 @@ WALKS = tuple(_KNOWN)
 
 
 def download_walking(trials: Sequence[str] = WALKS, address: str = ADDRESS) -> Path:
-    """Fetch skeletons and walks that are not there yet (some 15 MB in all) and check them. Needs the extra `data`.
+    """Download skeletons and walks that are still absent (15 MB in all) and check them. Needs the extra `data`.
 
-    They go where `walking` looks for them; the folder is returned. The database is free for all uses. Acknowledge it:
+    Returns the folder in which `walking` finds them. The database is free for all uses. Acknowledge it:
     "The data used in this project was obtained from mocap.cs.cmu.edu. The database was created with funding from NSF
     EIA-0196217."
     """
@@ -117,7 +117,7 @@ def download_walking(trials: Sequence[str] = WALKS, address: str = ADDRESS) -> P
 
 
 def digest(lines: Iterable[str]) -> str:
-    """The sha256 of the words of lines."""
+    """The sha256 of the words in lines."""
     return hashlib.sha256("\n".join(" ".join(line.split()) for line in lines).encode()).hexdigest()
 
 
@@ -143,6 +143,6 @@ def _filled(path: Path) -> list[str]:
 
 def _strange(path: Path, required: str, received: str) -> DataError:
     return DataError(
-        f"{path.name}: required {required}, received {received}. The download was cut off or is another file; it was "
-        "removed. Try again; if it stays so, the database has changed: please report it."
+        f"{path.name}: required {required}, received {received}. The download was cut off or is a different file; it "
+        "was removed. Try again; if this error comes again, the database has changed: please report it."
     )

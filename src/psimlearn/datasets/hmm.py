@@ -1,4 +1,4 @@
-"""Hidden Markov models with known truth: symbols out, exact predictions beside them."""
+"""Hidden Markov models that simulate symbols and know the exact predictions of them."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from psimlearn.filter.conditioning import Conditional
 from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.layout import Scaling
-from psimlearn.filter.onehot import OneHot, OneHotProduct
+from psimlearn.filter.onehot import OneHot, OneHotProduct, drawn
 from psimlearn.filter.regressors import Linear
 
 __all__ = ["HiddenMarkov", "long_memory_hmm", "three_state_hmm", "two_state_hmm"]
@@ -26,12 +26,12 @@ class HiddenMarkov:
     start: Float[np.ndarray, " s"]
 
     def simulate(self, n_sequences: int, length: int, rng: np.random.Generator) -> Int[np.ndarray, "m T"]:
-        """Symbols 0 .. v-1, one row per sequence."""
-        state = _draw(np.tile(self.start, (n_sequences, 1)), rng)
+        """Draw symbols 0 .. v-1, one row per sequence."""
+        state = drawn(np.tile(self.start, (n_sequences, 1)), rng)
         symbols = np.empty((n_sequences, length), dtype=np.int64)
         for t in range(length):
-            symbols[:, t] = _draw(self.emission.T[state], rng)
-            state = _draw(self.transition.T[state], rng)
+            symbols[:, t] = drawn(self.emission.T[state], rng)
+            state = drawn(self.transition.T[state], rng)
         return symbols
 
     def predictive(self, symbols: Int[np.ndarray, "m T"]) -> Float[np.ndarray, "m T v"]:
@@ -51,7 +51,7 @@ class HiddenMarkov:
         return operators
 
     def forward(self) -> OperatorModel:
-        """The exact filter as a forecaster, for ragged and gappy recordings."""
+        """The exact filter as a forecaster, which takes ragged and gappy recordings too."""
         return OperatorModel(self.operators, self.start, np.ones(len(self.start)))
 
     def observability(self, features: OneHot) -> Float[np.ndarray, "d s"]:
@@ -68,14 +68,17 @@ class HiddenMarkov:
         """The exact filter in predictive space: m' = O A_x O^+ m, scaled to sum to one, with O the observability."""
         O = self.observability(features)
         if np.linalg.matrix_rank(O) < len(self.start):
-            raise SettingsError(f"features: required a window that tells the {len(self.start)} states apart; use more.")
+            raise SettingsError(
+                f"features: required a window that tells the {len(self.start)} states apart, received {features}. Use "
+                "a longer window."
+            )
         inverse, (d, v) = np.linalg.pinv(O), (len(O), len(self.emission))
         joint = np.stack([O @ operator @ inverse for operator in self.operators])
         update = Linear(joint.transpose(2, 0, 1).reshape(d, v * d), np.zeros(v * d))
-        nothing = np.zeros(1, dtype=np.int64), np.full((1, d), features.n_simplices / d)  # no context, even odds
+        no_context = np.zeros(1, dtype=np.int64), np.full((1, d), features.n_simplices / d)  # even odds
         return Filter(
             features=features,
-            regressors=(Conditional(update, *nothing, 0.0, features, "simplex"),),
+            regressors=(Conditional(update, *no_context, 0.0, features, "simplex"),),
             initial=O @ self.start,
             scaling=Scaling(np.zeros(v), np.ones(v)),
             feedback=Feedback(np.zeros(d), np.ones(d)),
@@ -84,7 +87,7 @@ class HiddenMarkov:
         )
 
     def moments(self, window: int = 1) -> Moments:
-        """The exact probabilities of words, once the distribution of the state is stationary."""
+        """The exact probabilities of words of symbols under the stationary distribution of the state."""
         O = self.observability(OneHotProduct(window))
         past = np.linalg.matrix_power(self.transition, 10_000)[:, :1]
         for _ in range(window):  # (state now, word before), one symbol longer each time
@@ -112,14 +115,8 @@ def three_state_hmm(rng: np.random.Generator) -> HiddenMarkov:
 def long_memory_hmm() -> HiddenMarkov:
     """Three states that last 200 symbols on average and prefer one of three symbols each, but only just.
 
-    A symbol says little about the state, and only the last hundred together tell: short contexts fail.
+    A symbol says little about the state; it takes about the last hundred symbols to tell it. Short contexts fail.
     """
     transition = np.full((3, 3), 0.0025) + 0.9925 * np.eye(3)
     emission = np.full((3, 3), 0.25) + 0.25 * np.eye(3)
     return HiddenMarkov(transition, emission, np.full(3, 1 / 3))
-
-
-def _draw(p: Float[np.ndarray, "m v"], rng: np.random.Generator) -> Int[np.ndarray, " m"]:
-    """One category for each row of probabilities."""
-    drawn: np.ndarray = np.argmax(rng.random((len(p), 1)) < np.cumsum(p, axis=1), axis=1)
-    return drawn

@@ -1,4 +1,4 @@
-"""Linear dynamical systems that know their own Kalman filter and the paper's predictive-space filter."""
+"""Linear dynamical systems with their Kalman filter and the paper's filter in predictive space."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,8 +26,9 @@ class Stationary(NamedTuple):
     P: Float[np.ndarray, "s s"]
     """Covariance of the state expected before the observation (Sigma_s of the paper)."""
     V: Float[np.ndarray, "n n"]
-    """Covariance of the one-step error; its trace is e_F, the least error there is."""
+    """Covariance of the one-step error; its trace is e_F, the least possible error."""
     L: Float[np.ndarray, "s n"]
+    """The gain of the filter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class LinearSystem:
 
     @cached_property
     def stationary(self) -> Stationary:
-        """From the Riccati equation."""
+        """The fixed point, from the Riccati equation."""
         A, C = self.A, self.C
         P = scipy.linalg.solve_discrete_are(A.T, C.T, self.Q, self.R, s=self.S)
         V = C @ P @ C.T + self.R
@@ -56,7 +57,7 @@ class LinearSystem:
         rng: np.random.Generator,
         start_covariance: Float[np.ndarray, "s s"] | None = None,
     ) -> Trajectories:
-        """Draw recordings. Only from the default start is the stationary Kalman filter optimal from the first row."""
+        """Draw recordings. Only with the default start is the stationary Kalman filter optimal from the first row."""
         n_states, n = self.S.shape
         root = _root(np.block([[self.Q, self.S], [self.S.T, self.R]]))
         start = _root(self.stationary.P if start_covariance is None else start_covariance)
@@ -69,7 +70,7 @@ class LinearSystem:
         return Trajectories.of(x)
 
     def kalman(self) -> StationaryKalman:
-        """The optimal filter for recordings from the default start."""
+        """The optimal filter for recordings with the default start."""
         return StationaryKalman(self.A, self.C, self.stationary.L, self.mean)
 
     def time_varying_kalman(self, start_covariance: Float[np.ndarray, "s s"] | None = None) -> Kalman:
@@ -86,7 +87,7 @@ class LinearSystem:
         return np.array(out)
 
     def observability(self, window: int) -> Float[np.ndarray, "kn s"]:
-        """O = [C; CA; ..; CA^{k-1}], which takes states to beliefs."""
+        """O = [C; CA; ..; CA^{k-1}], which maps states to beliefs."""
         return np.concatenate([self.C @ np.linalg.matrix_power(self.A, j) for j in range(window)])
 
     def predictive_filter(self, window: int) -> Filter:
@@ -127,15 +128,15 @@ def random_system(
 
 
 def hard_system(rng: np.random.Generator) -> LinearSystem:
-    """Spectral radius .99 and observation noise 30 times the process noise: a start from zero explodes here."""
+    """Spectral radius .99 and 30 times the observation noise: training that starts from zero diverges here."""
     return random_system(rng, radius=0.99, noise=30.0)
 
 
 def long_memory_system() -> LinearSystem:
     """A system whose filter forgets slowly: observer poles at .97, -.9 and .9, so that short autoregressions fail.
 
-    Its spectral radius is .95. It is in innovations form: the state is known exactly once the past is, and the
-    one-step error is the innovation. Autoregressions of the last 5, 10, 20 and 35 observations are at best 15, 5.3,
+    Its spectral radius is .95. It is in innovations form: the past determines the state, and the one-step error is
+    the innovation. Autoregressions of the last 5, 10, 20 and 35 observations are at best 15, 5.3,
     1.7 and 0.5 % worse than its Kalman filter.
     """
     A = np.array([[0.0776, -0.0815, 0.3953], [0.0648, -0.3307, 0.2232], [0.8049, 0.5846, -0.4344]])
@@ -150,7 +151,7 @@ def _random_covariance(rng: np.random.Generator, n: int) -> Float[np.ndarray, "n
 
 
 def _root(covariance: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    """A square root, singular covariances included."""
+    """A square root of a covariance, which may be singular."""
     values, vectors = np.linalg.eigh(covariance)
     root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0.0))
     return root

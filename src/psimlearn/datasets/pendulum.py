@@ -1,4 +1,4 @@
-"""A swinging pendulum seen through noise: nonlinear, with a known floor."""
+"""A pendulum observed with noise: a nonlinear system with a known lower bound of the error."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from psimlearn.recordings.trajectories import Trajectories
 __all__ = ["PENDULUM_FLOOR", "noisy_pendulum"]
 
 PENDULUM_FLOOR = 0.18
-"""The observation noise alone, summed over both channels: no predictor can do better."""
+"""The variance of the observation noise, summed over both channels: no predictor has a smaller error."""
 
 
 def noisy_pendulum(n_trajectories: int, length: int, rng: np.random.Generator) -> Trajectories:
-    """Sine and cosine of the angle of a pendulum released anywhere, each with noise of standard deviation 0.3."""
+    """Sine and cosine of the angle of a pendulum released at a random angle, with noise of standard deviation 0.3."""
     angle = rng.uniform(-np.pi, np.pi, n_trajectories)
     speed = rng.standard_normal(n_trajectories)
     x = np.empty((n_trajectories, length, 2))

@@ -18,7 +18,7 @@ __all__ = ["SNAP_CHANNELS", "SNAP_UNITS", "block_means", "raw_snap_assembly", "s
 FOLDER = "robot_hiro_snap_assembly"
 SNAP_CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz", "q1", "q2", "q3", "q4", "q5", "q6")
 SNAP_UNITS = ("N",) * 3 + ("Nm",) * 3 + ("rad",) * 6
-"""Forces are some hundred times larger than the rest: compare errors in standard deviations."""
+"""Forces are about a hundred times larger than the other channels: compare errors in standard deviations."""
 
 SUCCESS, FAILURE = "hiro_success_20hz_350x12.npz", "hiro_error_40hz_400x12.npz"
 
@@ -27,9 +27,9 @@ def snap_assembly(which: str = "S-22..S-46") -> Trajectories:
     """Trials at 20 Hz: the first 17.5 s of successful ones (350 rows), the first 10 s of failed ones (200 rows).
 
     Args:
-        which: one trial or a range of them. Successes are two runs of the robot with different programs, which are
-            best kept apart: "S-02..S-21" are near copies of each other, so that held-out trials say little;
-            "S-22..S-46" vary. Failures are "E-02..E-17".
+        which: one trial or a range of trials. Successes are two runs of the robot with different programs; do not mix
+            them: "S-02..S-21" are near copies of each other, so that held-out trials say little; "S-22..S-46" vary.
+            Failures are "E-02..E-17".
     """
     wanted = trials(which)
     stored = arrays(dataset_path(FOLDER, FAILURE if which.startswith("E") else SUCCESS))
@@ -42,9 +42,13 @@ def snap_assembly(which: str = "S-22..S-46") -> Trajectories:
 
 
 def raw_snap_assembly(which: str = "S-22..S-46", block: int = 10) -> Trajectories:
-    """Whole trials of unequal length from the original files at 200 Hz, as means of `block` rows: 10 gives 20 Hz.
+    """Whole trials of unequal length from the original files at 200 Hz, averaged over blocks of rows.
 
-    Wrench and angles of a trial may differ by a few rows; both are cut to the shorter. For `which` see `snap_assembly`.
+    Wrench and angles of a trial may differ by a few rows; both are cut to the shorter.
+
+    Args:
+        which: one trial or a range of trials, as in `snap_assembly`.
+        block: rows to average; 10 gives 20 Hz.
     """
     wanted = trials(which)
     return Trajectories.of([block_means(_raw(trial), block) for trial in wanted], names=SNAP_CHANNELS, ids=wanted)
@@ -66,7 +70,7 @@ def trials(which: str) -> tuple[str, ...]:
 
 
 def block_means(rows: Float[np.ndarray, "T n"], block: int) -> Float[np.ndarray, "blocks n"]:
-    """Means of `block` adjacent rows each; a remainder at the end is left out."""
+    """The means of blocks of adjacent rows; a remainder at the end is left out."""
     if not 1 <= block <= len(rows):
         raise SettingsError(f"block must lie between 1 and the {len(rows)} rows of a trial; received {block}.")
     n_blocks = len(rows) // block
@@ -79,12 +83,15 @@ def _raw(trial: str) -> Float[np.ndarray, "T 12"]:
     wrench, angles = (_numbers(dataset_path(FOLDER, f"raw/{trial}_R_{what}.dat.gz")) for what in ("Torques", "Angles"))
     n = min(len(wrench), len(angles))
     if np.abs(wrench[:n, 0] - angles[:n, 0]).max() > 0.0025:
-        raise DataError(f"trial {trial}: required wrench and angles at the same times, received times that differ.")
+        raise DataError(
+            f"trial {trial}: required wrench and angles at the same times, received times that "
+            "differ by more than 2.5 ms. Get the files again."
+        )
     return np.concatenate([wrench[:n, 1:], angles[:n, 1:]], axis=1)
 
 
 def _numbers(path: Path) -> Float[np.ndarray, "T 7"]:
-    """Time and six values in each row."""
+    """The rows of a file, each a time and six values."""
     try:
         with gzip.open(path, "rt", encoding="ascii") as stream:
             lines = stream.read().splitlines()
@@ -94,5 +101,7 @@ def _numbers(path: Path) -> Float[np.ndarray, "T 7"]:
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{path}: required rows of 7 numbers, received: {error} Get the file again.") from error
     if rows.shape[1] != 7:
-        raise DataError(f"{path}: required time and 6 values in each row, received {rows.shape[1]} columns.")
+        raise DataError(
+            f"{path}: required time and 6 values in each row, received {rows.shape[1]} columns. Get it again."
+        )
     return rows

@@ -13,38 +13,38 @@ DOFS = ("tx", "ty", "tz", "rx", "ry", "rz")
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
-    """The root and the bones in the order of the file, every one described in the rest pose."""
+    """The root and the bones of a skeleton, in the order of the file and in the rest pose."""
 
     names: tuple[str, ...]
     """The root comes first."""
     parents: Int[np.ndarray, " parts"]
-    """Index of the part whose end a bone begins at; -1 for the root."""
+    """Index of the part at whose end a bone begins; -1 for the root."""
     offsets: Float[np.ndarray, "parts 3"]
     """From the beginning of a bone to its end in the world's axes; for the root its position."""
     axes: Float[np.ndarray, "parts 3 3"]
     """C: the axes about which a part turns, as a rotation of the world's axes."""
     orders: tuple[str, ...]
-    """In which order a part turns about its axes: "xyz" is x first."""
+    """The order in which a part turns about its axes: "xyz" is x first."""
     dofs: tuple[tuple[str, ...], ...]
-    """Which of `DOFS` a motion gives for each part; the others are 0."""
+    """The `DOFS` that a motion gives for each part; the others are 0."""
     metres: float = 1.0
     """Metres per unit of length."""
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """What moves a skeleton: shifts and turns of every part in every frame."""
+    """The motion of a skeleton: shifts and turns of every part in every frame."""
 
     first_frame: int
     """The number of the first frame in its recording; more than 1 where the beginning was cut off."""
     values: Float[np.ndarray, "T parts 6"]
-    """In the order of `DOFS`; turns in radians."""
+    """Shifts and turns in the order of `DOFS`; turns in radians."""
 
 
 def positions(skeleton: Skeleton, motion: Motion) -> Float[np.ndarray, "T parts 3"]:
-    """Where the root is and where each bone ends, in the world and in the skeleton's unit of length.
+    """The position of the root and of the end of each bone, in the world and in the skeleton's unit of length.
 
-    A bone turns by C M C^T in the frame of its parent: to its own axes, by the motion's angles, and back.
+    A bone turns by C M C^T in the frame of its parent: to the bone's axes, by the motion's angles, and back.
     """
     ends = np.empty((*motion.values.shape[:2], 3))
     turned = np.empty((*motion.values.shape[:2], 3, 3))
@@ -62,7 +62,7 @@ def positions(skeleton: Skeleton, motion: Motion) -> Float[np.ndarray, "T parts 
 
 
 def rotation(angles: Float[np.ndarray, "*frames 3"], order: str) -> Float[np.ndarray, "*frames 3 3"]:
-    """Turn about x, y and z by three angles in radians, the first letter of `order` first.
+    """The rotation by three angles in radians about x, y and z, the first letter of `order` first.
 
     >>> rotation(np.array([0.0, 0.0, np.pi / 2]), "xyz").round() @ [1, 0, 0]
     array([0., 1., 0.])
@@ -75,7 +75,7 @@ def rotation(angles: Float[np.ndarray, "*frames 3"], order: str) -> Float[np.nda
 
 
 def _turn(angle: Float[np.ndarray, "*frames"], axis: int) -> Float[np.ndarray, "*frames 3 3"]:
-    """Turn about one axis, by the right hand."""
+    """The turn about one axis, by the right-hand rule."""
     one, other = (axis + 1) % 3, (axis + 2) % 3
     turn = np.zeros((*angle.shape, 3, 3))
     turn[..., axis, axis] = 1.0
@@ -86,7 +86,7 @@ def _turn(angle: Float[np.ndarray, "*frames"], axis: int) -> Float[np.ndarray, "
 
 
 def _parents_first(parents: Int[np.ndarray, " parts"]) -> list[int]:
-    """Parts by their distance from the root: files may list a child before its parent."""
+    """Parts sorted by their distance from the root, because files may list a child before its parent."""
     depths = []
     for part in range(len(parents)):
         depth, above = 0, parents[part]

@@ -1,7 +1,7 @@
-"""Where real recordings live: the folder named by PSIMLEARN_DATA, else psimlearn's folder in the user's cache.
+"""The folder of real recordings: the one named by PSIMLEARN_DATA, else psimlearn's folder in the user's cache.
 
-No data set is part of psimlearn. Each has a folder of its own; where that holds a SHA256SUMS file, a data file listed
-there is checked against it before it is first read.
+No data set is part of psimlearn. Each has one folder; if that folder holds a SHA256SUMS file, a data file listed there
+is checked against it before it is first read.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ __all__ = ["SOURCES", "Source", "data_folder", "dataset_path", "fetch", "sha256"
 
 
 class Source(NamedTuple):
-    """What a data set is, who gives it out, and on which terms."""
+    """A data set: its description, its address and its licence."""
 
     what: str
     where: str
@@ -70,7 +70,7 @@ def data_folder() -> Path:
 
 
 def dataset_path(name: str, file: str = "") -> Path:
-    """A file of a data set, present and unchanged; or, without a file, the data set's folder."""
+    """The path of a file of a data set, which must be present and unchanged; without a file, of its folder."""
     folder = data_folder() / name
     path = folder / file
     if not path.exists():
@@ -85,9 +85,16 @@ def dataset_path(name: str, file: str = "") -> Path:
 
 
 def fetch(name: str, file: str, address: str, check: Callable[[Path], None]) -> Path:
-    """Download one file of a data set, unless it is there; `check` raises if it is not what it should be.
+    """Download one file of a data set, unless it is there.
 
-    What passed is written into SHA256SUMS, so that later reads notice any change. What did not pass is removed.
+    The checksum of a file that passes the check is written into SHA256SUMS, so that later reads notice any change. A
+    file that fails the check is removed.
+
+    Args:
+        name: the data set.
+        file: the path of the file within the folder of the data set.
+        address: the URL.
+        check: raises a DataError if the file is wrong.
     """
     folder = data_folder() / name
     path = folder / file
@@ -96,7 +103,7 @@ def fetch(name: str, file: str, address: str, check: Callable[[Path], None]) -> 
     pooch = imported("pooch", "data")
     try:
         pooch.retrieve(address, known_hash=None, fname=path.name, path=path.parent)
-    except (OSError, ValueError) as error:  # what requests and pooch raise are of these kinds
+    except (OSError, ValueError) as error:  # the kinds of errors that requests and pooch raise
         raise DataError(
             f"required {address}, which could not be downloaded to {path}: {error}. Try again with a network, or put "
             "the file there by hand."
@@ -112,7 +119,7 @@ def fetch(name: str, file: str, address: str, check: Callable[[Path], None]) -> 
 
 
 def sha256(path: Path) -> str:
-    """The checksum of a file's bytes."""
+    """The sha256 checksum of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -124,18 +131,18 @@ def _check_sum(folder: Path, path: Path) -> None:
         return
     raise DataError(
         f"{path}: required the file with sha256 {expected}, as {folder / 'SHA256SUMS'} says, received {received}. The "
-        "file is damaged or not the same: get it again."
+        "file is damaged or was changed: get it again."
     )
 
 
 @lru_cache(maxsize=4096)
 def _sum_once(path: Path, size: int, changed: int) -> str:
-    """Once per process, and again if size or time of change say that the file is another one now."""
+    """The checksum, computed once per process, and again if the file's size or time of change differs."""
     return sha256(path)
 
 
 def _sums(folder: Path) -> dict[str, str]:
-    """File -> checksum, as written by sha256sum; empty where there is no such list."""
+    """The checksums by file, as sha256sum writes them; empty if there is no such list."""
     listed = folder / "SHA256SUMS"
     if not listed.exists():
         return {}
@@ -144,7 +151,7 @@ def _sums(folder: Path) -> dict[str, str]:
 
 
 def _cache() -> Path:
-    """What the operating system sets aside for files that can be had again."""
+    """The folder of the operating system for files that can be downloaded again."""
     home = Path.home()
     match platform.system():
         case "Windows":

@@ -1,4 +1,4 @@
-"""Video as grey frames, and a linear map to a few numbers per frame."""
+"""Video as grey frames, and principal components that describe a frame by a few numbers."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +23,8 @@ def frames(path: str | Path, size: tuple[int, int] | None = None) -> Frames:
 
     Args:
         path: a video, which needs the extra `video`; or an archive with one 3-D array of bytes.
-        size: height and width; each pixel becomes the mean of the area it covers. By default as stored. An
-            archive is never resized.
+        size: height and width, by default as stored; each pixel is the mean of the area it covers. An archive is
+            never resized.
     """
     path = Path(path)
     if size is not None and min(size) < 1:
@@ -60,38 +60,38 @@ def pixels(shot: Frames) -> Trajectories:
 
 @dataclass(frozen=True, eq=False)
 class PrincipalComponents:
-    """x -> (x - mean) C, with orthonormal columns C: what is lost is perpendicular to what is kept."""
+    """The projection x -> (x - mean) C onto orthonormal columns C."""
 
     mean: Float[np.ndarray, " p"]
     components: Float[np.ndarray, "p n"]
     share: float
-    """The part of the variance in training that the components hold."""
+    """The share of the training variance that the components explain."""
 
     def project(self, recordings: Trajectories) -> Trajectories:
-        """Pixels to components."""
+        """Recordings of pixels as recordings of components."""
         names = tuple(f"component {i}" for i in range(self.components.shape[1]))
         return replace(recordings, values=(recordings.values - self.mean) @ self.components, names=names)
 
     def restore(self, rows: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*rows p"]:
-        """Components to pixels, as near as they come."""
+        """The pixels that components describe: exact up to the variance that is left out."""
         restored: np.ndarray = self.mean + rows @ self.components.T
         return restored
 
 
 def principal_components(train_blocks: Trajectories, n: int) -> PrincipalComponents:
-    """The `n` directions of most variance of the training blocks. Give no test block, or the future leaks in."""
+    """The `n` directions of most variance of the training blocks. Pass no test blocks: they would leak."""
     rows = train_blocks.values
     if not 1 <= n <= min(rows.shape):
         raise SettingsError(
             f"n must lie between 1 and {min(rows.shape)}, the rows or channels there are; received {n}."
         )
     if not np.isfinite(rows).all():
-        raise DataError("principal components: required blocks without gaps, received NaN. Leave out those rows.")
+        raise DataError("principal components: required blocks without gaps, received NaN. Leave out rows with NaN.")
     mean = rows.mean(axis=0)
     _, sizes, directions = np.linalg.svd(rows - mean, full_matrices=False)
     directions = directions[:n]
     largest = np.abs(directions).argmax(axis=1)
-    directions *= np.sign(directions[np.arange(n), largest])[:, None]  # else signs differ between machines
+    directions *= np.sign(directions[np.arange(n), largest])[:, None]  # otherwise signs differ between machines
     total = float(np.sum(sizes**2))
     return PrincipalComponents(mean, directions.T.copy(), float(np.sum(sizes[:n] ** 2)) / total if total else 1.0)
 

@@ -22,19 +22,19 @@ N_FRAMES = 300
 METRES_PER_UNIT = 0.0254 / 0.45
 
 HEADINGS = ("world", "first", "every")
-"""Which way walkers face: as recorded, forward (+z) in the first frame, or forward in every frame."""
+"""The direction of walkers: as recorded, facing z in the first frame, or facing z in every frame."""
 
 
 def walking(heading: str = "world", trials: Sequence[str] = WALKS) -> Trajectories:
     """The first 300 frames of each walk: the ends of 30 bones relative to the root, 90 channels, 120 frames a second.
 
     Lengths are in the database's units (`METRES_PER_UNIT`); x is to the left of a walker who faces z, y is up.
-    Positions come from walk48_positions.npz where it is there, else from the ASF and AMC files.
+    Positions come from walk48_positions.npz if that file is there, else from the ASF and AMC files.
 
     Args:
         heading: "world" leaves directions as they were recorded; "first" turns each walk as a whole so that it begins
-            facing z; "every" turns each frame so, which moves the sway of the hips into all other parts. In these 300
-            frames the hips of all 48 face z within 13 degrees anyway.
+            facing z; "every" turns each frame to face z, which moves the sway of the hips into all other parts. In
+            these 300 frames the hips of all 48 walks face z within 13 degrees anyway.
         trials: subject and number, such as "07_01".
     """
     if heading not in HEADINGS:
@@ -70,7 +70,7 @@ Parts = tuple[tuple[str, ...], Float[np.ndarray, "m 300 parts 3"]]
 
 
 def _ready(trials: Sequence[str]) -> Parts:
-    """From the file that somebody computed."""
+    """Names and positions of parts from walk48_positions.npz."""
     stored = arrays(dataset_path(FOLDER, "walk48_positions.npz"))
     known = stored["trials"].tolist()
     if absent := [trial for trial in trials if trial not in known]:
@@ -80,7 +80,7 @@ def _ready(trials: Sequence[str]) -> Parts:
 
 
 def _computed(trials: Sequence[str]) -> Parts:
-    """By forward kinematics."""
+    """Names and positions of parts by forward kinematics."""
     skeletons = {subject: read_asf(_file(f"{subject}.asf")) for subject in sorted({trial[:2] for trial in trials})}
     walks = []
     for trial in trials:
@@ -97,6 +97,6 @@ def _computed(trials: Sequence[str]) -> Parts:
 
 
 def _file(name: str) -> Path:
-    """A file as it came, or gzipped."""
+    """The path of an ASF or AMC file, gzipped or not."""
     zipped = f"asfamc/{name}.gz"
     return dataset_path(FOLDER, zipped if (dataset_path(FOLDER) / zipped).exists() else f"asfamc/{name}")

@@ -38,7 +38,7 @@ from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.learners.ridge import Coordinates, GramSums, Learner, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
-from psimlearn.recordings.forms import Received, ReceivedSymbols, received_symbols
+from psimlearn.recordings.forms import Received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
 from psimlearn.train.hints import hint_sums, merged_hints, with_hints
@@ -415,7 +415,7 @@ class PSIM(TransformerMixin, BaseEstimator):
         remember(self, data.n_channels, None)
         return data
 
-    def _received(self, X: Any) -> Received | ReceivedSymbols:
+    def _received(self, X: Any) -> Received:
         """Recordings in any form, checked for the channels or symbols of `fit`."""
         check_is_fitted(self)
         return checked(self, X) if self.filter_.alphabet is None else received_symbols(X, self.filter_.alphabet)

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import futures, schedule
+from psimlearn.recordings.windows import futures
 
 __all__ = [
     "Comparison",

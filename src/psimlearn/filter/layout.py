@@ -6,8 +6,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError
+from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import Schedule, lag_places, schedule
+from psimlearn.recordings.windows import lag_places
 
 __all__ = ["Layout", "Scaling", "controls", "lay_out"]
 

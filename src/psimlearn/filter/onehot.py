@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from psimlearn.errors import SettingsError
 
-__all__ = ["LARGEST", "OneHot", "OneHotMarginals", "OneHotProduct", "onto_simplices", "softmax"]
+__all__ = ["LARGEST", "OneHot", "OneHotMarginals", "OneHotProduct", "drawn", "onto_simplices", "softmax"]
 
 LARGEST = 1024
 """Coordinates of a belief about symbols: an update holds that many times as many numbers for every symbol."""
@@ -78,7 +78,7 @@ class OneHotProduct:
     def sample(self, m: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, "b window"]:
         """One word for each belief, by places in the alphabet."""
         v = self.n_symbols(m.shape[1])
-        return np.stack(np.unravel_index(_drawn(m, rng), [v] * self.window), axis=1)
+        return np.stack(np.unravel_index(drawn(m, rng), [v] * self.window), axis=1)
 
 
 @dataclass(frozen=True)
@@ -145,16 +145,16 @@ def softmax(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
     return onto_simplices(np.exp(parts - parts.max(axis=2, keepdims=True)).reshape(y.shape), n)
 
 
+def drawn(p: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, " b"]:
+    """Draw one place for each row of probabilities, never a place of probability zero; rows need not sum to one."""
+    share = np.cumsum(p, axis=1)
+    places: np.ndarray = np.argmax(rng.random((len(p), 1)) * share[:, -1:] < share, axis=1)
+    return places
+
+
 @cache
 def _places(v: int, window: int) -> Float[np.ndarray, "d places"]:
     """Which symbols, side by side, each word has."""
     words = np.indices([v] * window).reshape(window, -1).T
     indicators: np.ndarray = np.eye(v).take(words, axis=0)
     return indicators.reshape(len(words), -1)
-
-
-def _drawn(p: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, " b"]:
-    """One place for each row of probabilities, never one whose probability is zero."""
-    share = np.cumsum(p, axis=1)
-    drawn: np.ndarray = np.argmax(rng.random((len(p), 1)) * share[:, -1:] < share, axis=1)
-    return drawn

@@ -13,8 +13,9 @@ from psimlearn.filter.learnt import Learnt, step
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State, expected
 from psimlearn.filter.uncertainty import Calibration
+from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import Schedule, coming_places
+from psimlearn.recordings.windows import coming_places
 
 __all__ = ["Prediction", "ahead", "claimed_variance", "coming_inputs", "forecast", "foretold", "predict"]
 

@@ -15,8 +15,9 @@ from psimlearn.filter.folded import Folded, fold, foldable, folded_map
 from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.learnt import Learnt, start, step
 from psimlearn.filter.step import State, advance, expected, following
+from psimlearn.recordings.schedule import RowIndex, Schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import RowIndex, Schedule, beliefs_before, unseen_at_end, unseen_before
+from psimlearn.recordings.windows import beliefs_before, unseen_at_end, unseen_before
 
 __all__ = ["Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
 

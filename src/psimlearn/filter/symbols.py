@@ -9,6 +9,7 @@ from jaxtyping import Float
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.live import Live
+from psimlearn.filter.onehot import drawn
 from psimlearn.recordings.alphabet import Symbol
 
 __all__ = ["SymbolLive"]
@@ -77,13 +78,11 @@ class SymbolLive:
 
     def sample(self, steps: int, rng: np.random.Generator) -> np.ndarray:
         """One possible continuation of every stream, drawn symbol by symbol."""
-        twin, drawn = self.copy(), []
+        twin, symbols = self.copy(), []
         for _ in range(steps):
-            share = np.cumsum(np.atleast_2d(twin.predict_proba()), axis=1)
-            codes = np.argmax(rng.random((self.n_streams, 1)) * share[:, -1:] < share, axis=1)
-            drawn.append(self.alphabet.decoded(codes))
-            twin.update(drawn[-1][0] if self.n_streams == 1 else drawn[-1])
-        return np.stack(drawn, axis=-1)[0] if self.n_streams == 1 else np.stack(drawn, axis=-1)
+            symbols.append(self.alphabet.decoded(drawn(np.atleast_2d(twin.predict_proba()), rng)))
+            twin.update(symbols[-1][0] if self.n_streams == 1 else symbols[-1])
+        return np.stack(symbols, axis=-1)[0] if self.n_streams == 1 else np.stack(symbols, axis=-1)
 
     @property
     def belief(self) -> Float[np.ndarray, "*streams d"]:

@@ -1,7 +1,7 @@
-"""Alphabets: which symbols there are, and symbols as one-hot rows, the form in which everything else meets them.
+"""Alphabets: the possible symbols, and sequences of symbols as one-hot rows, which a filter treats as channels.
 
-A row of probabilities is a row of the same form, so that a symbol that was not observed can be replaced by what was
-expected, exactly as a number can.
+A row of probabilities has the same form, so a symbol that was not observed can be replaced by its expectation, exactly
+as a number can.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,20 +35,20 @@ class Alphabet:
 
     symbols: tuple[Symbol, ...]
     other: Symbol | None = None
-    """The symbol that stands for all that are not listed; None refuses them."""
+    """The symbol that replaces symbols that are not listed; None refuses them."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not be told apart."""
-        own = list(self.symbols)
-        if not own or len(set(own)) != len(own):
-            raise SettingsError(f"alphabet: required distinct symbols, at least one, received {own!r:.200}.")
-        if self.other is not None and self.other not in own:
-            raise SettingsError(f"other: required one of the symbols {own!r:.200}, received {self.other!r}.")
+        """Refuse symbols that are not distinct."""
+        symbols = list(self.symbols)
+        if not symbols or len(set(symbols)) != len(symbols):
+            raise SettingsError(f"alphabet: required distinct symbols, at least one, received {symbols!r:.200}.")
+        if self.other is not None and self.other not in symbols:
+            raise SettingsError(f"other: required one of the symbols {symbols!r:.200}, received {self.other!r}.")
 
     @classmethod
     def of(cls, sequences: Iterable[Any], other: Symbol | None = None) -> "Alphabet":
-        """All symbols that occur, numbers before words, each in rising order; and `other`, if that is asked for."""
-        seen = {symbol for i, own in enumerate(sequences) for symbol in _symbols(own, f"sequence {i}")} - {None}
+        """The symbols that occur in sequences, and `other`: numbers before strings, each in rising order."""
+        seen = {symbol for i, part in enumerate(sequences) for symbol in _symbols(part, f"sequence {i}")} - {None}
         if other is not None:
             seen.add(other)
         if not seen:
@@ -57,16 +57,16 @@ class Alphabet:
 
     @classmethod
     def listed(cls, symbols: Iterable[Any], other: Symbol | None = None) -> "Alphabet":
-        """Just these, in this order."""
-        own = _symbols(list(symbols), "alphabet")
-        return cls(tuple(symbol for symbol in own if symbol is not None), other)
+        """An alphabet of these symbols in this order; None is left out."""
+        plain = _symbols(list(symbols), "alphabet")
+        return cls(tuple(symbol for symbol in plain if symbol is not None), other)
 
     def __len__(self) -> int:
         """The number of symbols, V."""
         return len(self.symbols)
 
     def codes(self, sequence: Any, where: str = "sequence") -> Int[np.ndarray, " T"]:
-        """Places in the alphabet; -1 where nothing was observed (None or NaN)."""
+        """The place of each symbol in the alphabet; -1 where it was not observed (None or NaN)."""
         unseen = None if self.other is None else self._place[self.other]
         codes = [self._place.get(symbol, unseen) for symbol in _symbols(sequence, where)]
         if None in codes:
@@ -81,7 +81,7 @@ class Alphabet:
     def one_hot(self, sequence: Any, where: str = "sequence") -> Float[np.ndarray, "T v"]:
         """One row for each symbol, with a one in its column; NaN where it was not observed."""
         codes = self.codes(sequence, where)
-        return self._rows.take(codes, axis=0)  # the last of them is that of the code -1
+        return self._rows.take(codes, axis=0)  # the code -1 takes the last row, which is NaN
 
     @cached_property
     def _place(self) -> dict[Any, int]:
@@ -92,24 +92,24 @@ class Alphabet:
         return np.vstack([np.eye(len(self)), np.full(len(self), np.nan)])
 
     def likeliest(self, probabilities: Float[np.ndarray, "*b v"]) -> np.ndarray:
-        """The symbol with the largest probability of each row, the first of equals."""
+        """The symbol of the largest probability in each row; the first of them if several are equal."""
         return self.decoded(np.asarray(np.argmax(probabilities, axis=-1)))
 
     def decoded(self, codes: Int[np.ndarray, "*b"]) -> np.ndarray:
-        """Symbols from their places: an array of integers or of strings, of objects only where there are both."""
+        """Symbols from their places: an array of integers or of strings, of objects only if the alphabet has both."""
         kinds = {type(symbol) for symbol in self.symbols}
         symbols: np.ndarray = np.array(self.symbols, dtype=object if len(kinds) > 1 else None)
         return np.asarray(symbols[codes])
 
 
 def sequences_of(recordings: Any) -> tuple[list[Any], bool]:
-    """One entry for each recording of symbols, and whether there was only one that came by itself.
+    """A list of sequences of symbols, one for each recording, and whether a single recording came without a list.
 
-    A list of sequences; or one 1-D array, (T, 1) array, column of a data frame, flat list of whole numbers, or string
-    (of characters), which is one recording. Nothing is guessed: a list of bare strings might be one recording of words
-    or several of characters.
+    Takes a list of sequences; or a single recording: a 1-D array, (T, 1) array, column of a data frame, flat list of
+    whole numbers, or string of characters. A list of strings is refused, because it might be one recording of words or
+    several of characters.
     """
-    column = hasattr(recordings, "to_numpy") and not hasattr(recordings, "columns")  # of a data frame
+    column = hasattr(recordings, "to_numpy") and not hasattr(recordings, "columns")  # a column of a data frame
     if isinstance(recordings, str) or column or (isinstance(recordings, np.ndarray) and recordings.dtype != object):
         return [recordings], True
     if isinstance(recordings, np.ndarray) and recordings.ndim > 1:
@@ -140,14 +140,14 @@ def _symbols(sequence: Any, where: str) -> list[Symbol | None]:
                 f"{where}: required one symbol after the other, (T,) or (T, 1), received an array of shape "
                 f"{sequence.shape}. If its rows are recordings, give list(array)."
             )
-        sequence = sequence.tolist()  # what is masked becomes None
+        sequence = sequence.tolist()  # masked entries become None
     if not isinstance(sequence, Sequence) or isinstance(sequence, bytes):
         raise DataError(f"{where}: required a sequence of symbols, received {type(sequence).__name__}.")
     return [_symbol(entry, f"{where}, row {row}") for row, entry in enumerate(sequence)]
 
 
 def _symbol(entry: Any, where: str) -> Symbol | None:
-    """One symbol; whole floats are numbers that had to stand beside NaN."""
+    """One symbol; a whole float is an integer that shared an array with NaN."""
     if type(entry) is int or type(entry) is str:
         return entry
     if entry is None or (isinstance(entry, float | np.floating) and np.isnan(entry)):

@@ -1,4 +1,4 @@
-"""Arrays out of npz archives, which may come from anywhere: nothing is unpacked or unpickled before it is checked."""
+"""Arrays from npz archives of unknown origin: nothing is unpacked before it is checked, and nothing is unpickled."""
 
 import zipfile
 import zlib
@@ -12,11 +12,16 @@ from psimlearn.errors import DataError
 __all__ = ["MAX_UNPACKED", "arrays"]
 
 MAX_UNPACKED = 2**31
-"""Archives that would take more bytes than this in memory are refused: 300 KB can hold 300 MB of zeros."""
+"""Archives that need more bytes of memory are refused: a file of 300 KB can hold 300 MB of zeros."""
 
 
 def arrays(path: Path, max_unpacked: int = MAX_UNPACKED) -> dict[str, np.ndarray]:
-    """Every array of an archive by name."""
+    """All arrays of an archive by name.
+
+    Args:
+        path: the npz file.
+        max_unpacked: the most bytes that its arrays may take in memory.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             _check(archive, path, max_unpacked)
@@ -32,7 +37,7 @@ def arrays(path: Path, max_unpacked: int = MAX_UNPACKED) -> dict[str, np.ndarray
 
 
 def _check(archive: zipfile.ZipFile, path: Path, max_unpacked: int) -> None:
-    """Refuse by what zip directory and array headers declare, whichever is more."""
+    """Refuse an archive by the sizes that its directory and its array headers declare, whichever are larger."""
     needed = sum(max(member.file_size, _declared(archive, member, path)) for member in archive.infolist())
     if needed > max_unpacked:
         raise DataError(
@@ -42,7 +47,7 @@ def _check(archive: zipfile.ZipFile, path: Path, max_unpacked: int) -> None:
 
 
 def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> int:
-    """The bytes that an array's own header promises."""
+    """The bytes that the header of an array declares."""
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -52,4 +57,4 @@ def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> 
             f"{path}, array {member.filename.removesuffix('.npy')!r}: required plain numbers, received pickled Python "
             "objects, which can run code when they are loaded. Save one numeric array per trajectory."
         )
-    return prod(map(int, shape)) * int(dtype.itemsize)  # in Python's integers: numpy's overflow on headers that lie
+    return prod(map(int, shape)) * int(dtype.itemsize)  # Python's integers: numpy's would overflow on a forged header

@@ -1,4 +1,4 @@
-"""What users hand over as arrays: one 2-D float64 array per trajectory, or a refusal that says where and why."""
+"""Arrays of users: one 2-D float64 array per trajectory, or an error that says where and why it cannot be used."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,13 @@ __all__ = [
 
 
 def stacked(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
-    """All parts on top of each other, and where each begins."""
+    """One array of the rows of all parts, and where each part begins.
+
+    Args:
+        parts: one array-like (T, n) for each trajectory.
+        what: "recordings", "inputs" or "hints", for error messages.
+        ids: the caller's names of the trajectories, for error messages.
+    """
     if not parts:
         raise DataError(
             f"{what}: required at least one trajectory, received none. Check that the recordings were loaded."
@@ -30,8 +36,8 @@ def stacked(parts: list[Any], what: str, ids: Sequence[Any] | None) -> tuple[np.
         if array.shape[1] != arrays[0].shape[1]:
             raise DataError(
                 f"{what}, {called(i, ids)}: required {arrays[0].shape[1]} channels as in {called(0, ids)}, "
-                f"received {array.shape[1]}. All trajectories must have the same channels; mark those not "
-                "observed with NaN."
+                f"received {array.shape[1]}. All trajectories must have the same channels; mark channels "
+                "that were not observed with NaN."
             )
     offsets = np.cumsum([0, *(len(array) for array in arrays)])
     check_offsets(offsets, int(offsets[-1]), ids)
@@ -85,18 +91,18 @@ def _is_number(entry: Any) -> bool:
 
 
 def is_list_of_objects(recordings: Any) -> bool:
-    """Whether this is what numpy makes of a ragged list: one array per entry."""
+    """Whether this is a 1-D array of objects, as numpy makes of a ragged list."""
     return isinstance(recordings, np.ndarray) and recordings.dtype == object and recordings.ndim == 1
 
 
 def turned(part: Any, where: str) -> np.ndarray:
-    """With time and channel exchanged, if there are both."""
+    """The array with time and channel exchanged; a 1-D array as it is."""
     array = _array(part, where)
     return np.swapaxes(array, -1, -2) if array.ndim > 1 else array
 
 
 def called(i: int, ids: Sequence[Any] | None) -> str:
-    """A trajectory in words."""
+    """A trajectory in the words of an error message."""
     return f"trajectory {i}" if ids is None else f"trajectory {i} ({ids[i]!r})"
 
 
@@ -118,7 +124,7 @@ def _check_ids(ids: Sequence[Any] | None, n: int) -> None:
 
 
 def check_same_lengths(offsets: np.ndarray, others: np.ndarray, what: str, ids: Sequence[Any] | None) -> None:
-    """Refuse inputs or hints whose trajectories have other lengths than the observations."""
+    """Refuse inputs or hints whose trajectories differ in length from the observations."""
     if np.any(offsets != others):
         i = int(np.argmax(np.diff(offsets) != np.diff(others)))
         raise DataError(
@@ -128,7 +134,7 @@ def check_same_lengths(offsets: np.ndarray, others: np.ndarray, what: str, ids: 
 
 
 def check_finite(array: np.ndarray, what: str, place: Any, *, missing_allowed: bool) -> None:
-    """Refuse infinities, and NaN where nothing may be missing."""
+    """Refuse infinities, and NaN unless values may be missing; `place` puts a row into words."""
     bad = np.isinf(array) if missing_allowed else ~np.isfinite(array)
     if bad.any():
         row, column = np.argwhere(bad)[0].tolist()

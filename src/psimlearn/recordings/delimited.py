@@ -1,7 +1,7 @@
-"""CSV files as tables of text and numbers: what a cell means is decided here, never guessed by a reader.
+"""CSV files as tables of text and numbers.
 
 A CSV reader that infers types turns the id "007" into 7, and a column of measurements into text because of one typo. So
-every cell is read as text first.
+every cell is read as text first, and `cells` decides its meaning.
 """
 
 from collections.abc import Collection
@@ -12,19 +12,30 @@ from psimlearn.errors import DataError
 from psimlearn.extras import imported
 from psimlearn.recordings.cells import DECIMAL_COMMA, MISSING, NUMBER, Header, header_of, what_is_wrong
 
-__all__ = ["header", "read_csv"]
+__all__ = ["read_csv", "read_header"]
 
 PEEK = 1 << 16
 """Bytes read to find the header."""
 
 
-def read_csv(file: Path, id: str | None, time: str | None, numeric: Collection[str], rest: bool) -> Any:
-    """A pyarrow table: `id` as text, `time` as numbers or instants, columns in `numeric` as numbers.
+def read_header(file: Path) -> Header:
+    """The columns of a CSV file, from its beginning alone."""
+    return header_of(_beginning(file), str(file))
 
-    With `rest`, the other columns that hold numbers are kept too, and those that hold text are left out.
+
+def read_csv(file: Path, header: Header, id: str | None, time: str | None, numeric: Collection[str], rest: bool) -> Any:
+    """Read a CSV file whose header is known as a pyarrow table.
+
+    Args:
+        file: the CSV file.
+        header: its header, from `read_header`.
+        id: a column to keep as text.
+        time: a column to read as numbers or instants.
+        numeric: columns that must hold numbers.
+        rest: whether to keep the other columns that hold numbers too; columns of text are left out.
     """
     pa = imported("pyarrow", "data")
-    texts = _texts(file)
+    texts = _texts(file, header)
     columns: dict[str, Any] = {}
     for name in texts.column_names:
         column, where = texts.column(name).combine_chunks(), f"{file}, column {name!r}"
@@ -39,10 +50,9 @@ def read_csv(file: Path, id: str | None, time: str | None, numeric: Collection[s
     return pa.table(columns)
 
 
-def _texts(file: Path) -> Any:
+def _texts(file: Path, header: Header) -> Any:
     """Every cell as text."""
     pa, arrow = imported("pyarrow", "data"), imported("pyarrow.csv", "data")
-    head = header(file)
     ragged: list[Any] = []
 
     def refused(row: Any) -> str:
@@ -52,15 +62,15 @@ def _texts(file: Path) -> Any:
     try:
         table = arrow.read_csv(
             str(file),
-            read_options=arrow.ReadOptions(use_threads=False, column_names=head.names, skip_rows=head.n_lines),
+            read_options=arrow.ReadOptions(use_threads=False, column_names=header.names, skip_rows=header.n_lines),
             parse_options=arrow.ParseOptions(
-                delimiter=head.delimiter,
-                # in a file of one column an empty line is a missing value
-                ignore_empty_lines=len(head.names) > 1,
+                delimiter=header.delimiter,
+                # in a file of one column an empty line is a value that was not observed
+                ignore_empty_lines=len(header.names) > 1,
                 invalid_row_handler=refused,
             ),
             convert_options=arrow.ConvertOptions(
-                column_types=dict.fromkeys(head.names, pa.string()), strings_can_be_null=False
+                column_types=dict.fromkeys(header.names, pa.string()), strings_can_be_null=False
             ),
         )
     except (pa.ArrowInvalid, OSError) as error:
@@ -69,12 +79,7 @@ def _texts(file: Path) -> Any:
         raise DataError(
             f"{file}: required a CSV file in UTF-8, received: {error}. Save it again as CSV with UTF-8."
         ) from error
-    return _without_nameless(file, table, head.names)
-
-
-def header(file: Path) -> Header:
-    """Of a file."""
-    return header_of(_beginning(file), str(file))
+    return _without_nameless(file, table, header.names)
 
 
 def _beginning(file: Path) -> str:
@@ -98,7 +103,7 @@ def _ragged(file: Path, row: Any) -> DataError:
 
 
 def _without_nameless(file: Path, table: Any, names: list[str]) -> Any:
-    """A comma at the end of each line makes a column of nothing."""
+    """Drop columns without a name if they are empty: a comma at the end of each line makes one."""
     pc = imported("pyarrow.compute", "data")
     for name in names:
         if name.endswith(" without a name"):
@@ -114,7 +119,7 @@ def _blank_as_null(texts: Any) -> Any:
 
 
 def _times(texts: Any, where: str) -> Any:
-    """Numbers, or dates and times as ISO 8601 writes them."""
+    """A column as instants if it holds dates and times in ISO 8601, else as numbers."""
     pa = imported("pyarrow", "data")
     for kind in (pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")):
         try:
@@ -125,7 +130,7 @@ def _times(texts: Any, where: str) -> Any:
 
 
 def _numbers(texts: Any, where: str, *, text_allowed: bool) -> Any:
-    """A column as float64, cells in `MISSING` as null; None for a column of words where that is allowed."""
+    """A column as float64, cells in `MISSING` as null; None for a column of words if `text_allowed`."""
     pa, pc = imported("pyarrow", "data"), imported("pyarrow.compute", "data")
     trimmed = pc.utf8_trim_whitespace(texts)
     missing = pc.is_in(pc.utf8_lower(trimmed), pa.array(MISSING))

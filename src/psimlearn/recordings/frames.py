@@ -2,29 +2,19 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from psimlearn.errors import DataError
+from psimlearn.recordings.packing import Packed
 
-__all__ = ["Packed", "packed"]
-
-
-class Packed(NamedTuple):
-    """The fields of a `Trajectories`, in its order."""
-
-    values: Float[np.ndarray, "rows n"]
-    offsets: Int[np.ndarray, " edges"]
-    inputs: Float[np.ndarray, "rows p"] | None
-    names: tuple[str, ...]
-    ids: tuple[Any, ...] | None
-    hints: Float[np.ndarray, "rows h"] | None
+__all__ = ["packed_frame"]
 
 
-def packed(
+def packed_frame(
     frame: Any,
     id: str | None,
     time: str | None,
@@ -32,7 +22,7 @@ def packed(
     inputs: Sequence[str],
     hints: Sequence[str],
 ) -> Packed:
-    """Gather the rows of each trajectory, in order of first appearance, and check that time rises in each."""
+    """Gather the rows of each trajectory in order of first appearance; the arguments are those of `from_frame`."""
     try:
         table = nw.from_native(frame, eager_only=True)
     except TypeError:
@@ -69,6 +59,7 @@ def packed(
 
 
 def _rows_by_id(table: "nw.DataFrame[Any]", id: str | None) -> dict[Any, Int[np.ndarray, " T"]]:
+    """The frame's rows of each trajectory, by id."""
     if not len(table):
         raise DataError("the frame has no rows: required at least one, received none. Check the filter that made it.")
     if id is None:
@@ -109,19 +100,20 @@ def _missing(column: "nw.Series[Any]") -> Bool[np.ndarray, " rows"]:
 def _check_times(
     column: "nw.Series[Any]", order: Int[np.ndarray, " rows"], offsets: Int[np.ndarray, " edges"], keys: list[Any]
 ) -> None:
+    """Refuse times that are missing, or that do not rise within a trajectory."""
     times, missing = column.to_numpy()[order], _missing(column)[order]
     for key, (start, end) in zip(keys, pairwise(offsets), strict=True):
-        own, gone = times[start:end], missing[start:end]
+        theirs, gone = times[start:end], missing[start:end]
         if gone.any():
             row = int(np.argmax(gone))
             raise DataError(
-                f"trajectory {key!r}, row {row}: required a time in column {column.name!r}, received {own[row]}. "
+                f"trajectory {key!r}, row {row}: required a time in column {column.name!r}, received {theirs[row]}. "
                 "Fill it in or drop the row."
             )
-        rising = own[1:] > own[:-1]
+        rising = theirs[1:] > theirs[:-1]
         if not rising.all():
             row = int(np.argmin(rising)) + 1
             raise DataError(
                 f"trajectory {key!r}, row {row}: required times in column {column.name!r} that rise, received "
-                f"{own[row]} after {own[row - 1]}. Sort the frame by time, and drop or average duplicate times."
+                f"{theirs[row]} after {theirs[row - 1]}. Sort the frame by time, and drop or average duplicate times."
             )

@@ -2,23 +2,45 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
 from psimlearn.recordings.archives import MAX_UNPACKED, arrays
-from psimlearn.recordings.delimited import header, read_csv
+from psimlearn.recordings.cells import Header
+from psimlearn.recordings.delimited import read_csv, read_header
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["column_names", "read", "read_table"]
+__all__ = ["MAX_BYTES", "Files", "find", "read", "read_archives", "read_table"]
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".npz")
 MAX_BYTES = MAX_UNPACKED
-"""Files that hold more than this are refused: a table takes several times as much while it is checked."""
+"""Larger files are refused: a table takes several times as much memory while it is checked."""
 DEFLATES = 1032
 """No gzip file unpacks to more than this many times its size."""
+
+
+class Files(NamedTuple):
+    """The files behind one path, all tables or all archives; the header of each table is read once, here."""
+
+    path: Path
+    files: list[Path]
+    headers: list[Header]
+    """The columns of each table; empty for archives, which have none."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the first table."""
+        return self.headers[0].names if self.headers else []
+
+
+def find(path: str | Path) -> Files:
+    """The files of a path and their columns, before any row is read."""
+    files = _files(Path(path))
+    archives = files[0].suffix == ".npz"
+    return Files(Path(path), files, [] if archives else list(map(_header, files)))
 
 
 def read(
@@ -32,12 +54,11 @@ def read(
     """Recordings from a CSV, Parquet or npz file, or from all such files of a folder, in the order of their names.
 
     Each file is one trajectory and its id is the file's name without ending, unless a column `id` tells trajectories
-    apart. CSV and Parquet need the extra `data`. In CSV files ids stay text ("007" is not 7), empty cells and NA are
-    missing, and commas, semicolons or tabs may stand between cells.
+    apart. CSV and Parquet need the extra `data`. In CSV files ids stay text ("007" is not 7), empty cells and NA mean
+    "not observed", and cells are separated by commas, semicolons or tabs.
 
     An npz archive has no columns: each 2-D array in it is a trajectory, or its one 3-D array holds many. Single numbers
-    and text beside them are passed over. Archives that unpack to more than 2 GiB (`archives.MAX_UNPACKED`) are refused,
-    and so are CSV and Parquet files that hold more.
+    and text beside them are ignored. Files of more than 2 GiB once unpacked (`archives.MAX_UNPACKED`) are refused.
 
     Args:
         path: the file or folder.
@@ -47,15 +68,15 @@ def read(
         inputs: columns of known controls.
         hints: columns of quantities measured in training only.
     """
-    files = _files(Path(path))
-    if files[0].suffix == ".npz":
+    found = find(path)
+    if not found.headers:
         if id or time or channels or inputs or hints:
             raise SettingsError(
                 f"{path}: npz archives have no columns, so id, time, channels, inputs and hints must not be given. "
                 "Load the arrays with numpy and use Trajectories.of(values, inputs, hints=)."
             )
-        return _from_archives(files)
-    whole, column = read_table(path, id, time, channels, (*inputs, *hints))
+        return read_archives(found)
+    whole, column = read_table(found, id, time, channels, (*inputs, *hints))
     try:
         return Trajectories.from_frame(whole, id=column, time=time, channels=channels, inputs=inputs, hints=hints)
     except DataError as error:
@@ -63,15 +84,15 @@ def read(
 
 
 def read_table(
-    path: str | Path, id: str | None, time: str | None, channels: Sequence[str] | None, beside: Sequence[str] = ()
+    found: Files, id: str | None, time: str | None, channels: Sequence[str] | None, beside: Sequence[str] = ()
 ) -> tuple[Any, str]:
-    """CSV or Parquet files as one pyarrow table in the order of their rows, and its column of ids.
+    """CSV or Parquet files as one pyarrow table in the order of their rows, and the name of its column of ids.
 
-    That column is `id`, or one that is added with the names of the files.
+    That column is `id`, or a new column with the names of the files.
     """
-    files = _files(Path(path))
-    _check_size(path, files)
-    tables = [_table(file, id, time, channels, beside) for file in files]
+    files = found.files
+    _check_size(found)
+    tables = [_table(*pair, id, time, channels, beside) for pair in zip(files, found.headers, strict=True)]
     column = id or _unused(tables[0].column_names)
     if id is None:
         tables = [_marked(table, column, _stem(file)) for file, table in zip(files, tables, strict=True)]
@@ -79,32 +100,29 @@ def read_table(
     return whole, column
 
 
-def column_names(path: str | Path) -> list[str]:
-    """The columns of a CSV or Parquet file, or of the first of a folder; none for archives."""
-    file = _files(Path(path))[0]
-    if file.suffix == ".npz":
-        return []
+def _header(file: Path) -> Header:
+    """The columns of a CSV or Parquet file."""
     if file.suffix != ".parquet":
-        return header(file).names
+        return read_header(file)
     pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
     try:
-        return [str(name) for name in parquet.read_schema(str(file)).names]
+        return Header([str(name) for name in parquet.read_schema(str(file)).names])
     except (OSError, pa.ArrowException) as error:
         raise _not_parquet(file, error) from error
 
 
-def _check_size(path: str | Path, files: Sequence[Path]) -> None:
-    """Refuse, before any row is read, what would not fit in memory."""
-    size = sum(_unpacked(file) for file in files)
+def _check_size(found: Files) -> None:
+    """Refuse, before any row is read, tables that would not fit in memory."""
+    size = sum(map(_unpacked, found.files))
     if size > MAX_BYTES:
         raise DataError(
-            f"{path}: required at most {MAX_BYTES} bytes of text, or of columns once unpacked, received {size}. Learn "
-            "from a part of the recordings. To filter all of them, let them pass by: psimlearn filter MODEL - < FILE."
+            f"{found.path}: required at most {MAX_BYTES} bytes of text, or of columns once unpacked, received {size}. "
+            "Learn from a part of the recordings. To filter all of them, stream them: psimlearn filter MODEL - < FILE."
         )
 
 
 def _unpacked(file: Path) -> int:
-    """How much a file holds; of one that is compressed, as much as it takes to know that it is too much."""
+    """The bytes in a file once unpacked; a compressed file is unpacked only until they are too many."""
     pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
     size = file.stat().st_size
     try:
@@ -117,14 +135,14 @@ def _unpacked(file: Path) -> int:
                 while size <= MAX_BYTES and (chunk := stream.read(1 << 20)):
                     size += len(chunk)
     except (OSError, pa.ArrowException):
-        return size  # whoever reads it says what is wrong
+        return size  # the reader of the file says what is wrong
     return size
 
 
 def _files(path: Path) -> list[Path]:
-    """What there is to read, all of one kind."""
+    """The files of a path, all tables or all archives, with different names."""
     if not path.exists():
-        raise DataError(f"{path}: required a file or a folder, received a path where there is none. Check it.")
+        raise DataError(f"{path}: required a file or a folder, received a path that does not exist. Check it.")
     listed = sorted(path.iterdir()) if path.is_dir() else [path]
     files = [file for file in listed if file.name.lower().endswith(SUFFIXES) and not file.name.startswith(".")]
     if not files:
@@ -142,22 +160,28 @@ def _files(path: Path) -> list[Path]:
 
 
 def _stem(file: Path) -> str:
-    """The name without its ending, which may be double."""
+    """A file's name without its ending, which may be double (.csv.gz)."""
     ending = max((suffix for suffix in SUFFIXES if file.name.lower().endswith(suffix)), key=len)
     return file.name[: -len(ending)]
 
 
-def _table(file: Path, id: str | None, time: str | None, channels: Sequence[str] | None, beside: Sequence[str]) -> Any:
-    """A pyarrow table of the columns that matter, numbers as float64."""
+def _table(
+    file: Path,
+    header: Header,
+    id: str | None,
+    time: str | None,
+    channels: Sequence[str] | None,
+    beside: Sequence[str],
+) -> Any:
+    """A pyarrow table of the chosen columns, numbers as float64."""
     numeric = {*(channels or ()), *beside}
     if file.suffix == ".parquet":
         table = _read_parquet(file, [name for name in (id, time) if name], numeric, channels is None)
     else:
-        table = read_csv(file, id, time, numeric, channels is None)
+        table = read_csv(file, header, id, time, numeric, channels is None)
     if absent := sorted(({name for name in (id, time) if name} | numeric) - set(table.column_names)):
         raise DataError(
-            f"{file}: required columns {absent}, received a file with other columns, {table.column_names} among them. "
-            "Correct the names."
+            f"{file}: required columns {absent}, received a file with the columns {header.names}. Correct the names."
         )
     if not table.column_names:
         raise DataError(
@@ -169,7 +193,7 @@ def _table(file: Path, id: str | None, time: str | None, channels: Sequence[str]
 
 
 def _read_parquet(file: Path, kept: Sequence[str], numeric: set[str], rest: bool) -> Any:
-    """Columns in `kept` as they are, those in `numeric` as float64; with `rest`, all other numbers too."""
+    """Columns in `kept` as they are, columns in `numeric` as float64; with `rest`, all other numbers too."""
     pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
     try:
         with parquet.ParquetFile(str(file)) as opened:
@@ -198,7 +222,7 @@ def _not_parquet(file: Path, error: Exception) -> DataError:
 
 
 def _alike(files: Sequence[Path], tables: Sequence[Any]) -> list[Any]:
-    """All with the columns of the first, in its order."""
+    """All tables with the columns of the first, in its order."""
     first = tables[0].column_names
     for file, table in zip(files, tables, strict=True):
         if different := sorted(set(first) ^ set(table.column_names)):
@@ -210,7 +234,7 @@ def _alike(files: Sequence[Path], tables: Sequence[Any]) -> list[Any]:
 
 
 def _unused(names: Sequence[str]) -> str:
-    """A name that no column has."""
+    """A name that no column has yet."""
     name = "file"
     while name in names:
         name += "_"
@@ -221,18 +245,19 @@ def _marked(table: Any, column: str, stem: str) -> Any:
     return table.append_column(column, imported("pyarrow", "data").array([stem] * table.num_rows))
 
 
-def _from_archives(files: Sequence[Path]) -> Trajectories:
-    """Trajectories of all archives, called by file, by array, or by both, whichever is needed to tell them apart."""
-    found: dict[str, np.ndarray] = {}
-    for file in files:
-        own = _trajectories(file)
-        for name, rows in own.items():
-            within = f"{_stem(file)}/{name}" if len(own) > 1 else _stem(file)
-            found[name if len(files) == 1 and len(own) > 1 else within] = rows
-    return Trajectories.of(list(found.values()), ids=tuple(found))
+def read_archives(found: Files) -> Trajectories:
+    """The trajectories of all archives, named by file, by array, or by both, as needed to tell them apart."""
+    trajectories: dict[str, np.ndarray] = {}
+    for file in found.files:
+        stored = _trajectories(file)
+        for name, rows in stored.items():
+            within = f"{_stem(file)}/{name}" if len(stored) > 1 else _stem(file)
+            trajectories[name if len(found.files) == 1 and len(stored) > 1 else within] = rows
+    return Trajectories.of(list(trajectories.values()), ids=tuple(trajectories))
 
 
 def _trajectories(file: Path) -> dict[str, np.ndarray]:
+    """The trajectories of one archive by name; numbers and text beside them are passed over."""
     stored = {name: array for name, array in arrays(file).items() if array.ndim and array.dtype.kind not in "SU"}
     dimensions = [array.ndim for array in stored.values()]
     if dimensions == [3]:

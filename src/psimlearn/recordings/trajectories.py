@@ -1,51 +1,27 @@
-"""Recordings: many multivariate trajectories of unequal length in one frozen container.
+"""Many multivariate trajectories of unequal length in one frozen container.
 
-This is the only place that looks at observations with suspicion. Whatever is inside a `Trajectories`
-is float64, finite or NaN (missing), in time order and read-only.
+Observations are checked when a `Trajectories` is made, and nowhere else. The arrays inside are float64, finite or NaN
+(not observed), in time order and read-only.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.recordings.alphabet import Alphabet, Symbol, sequences_of
-from psimlearn.recordings.arrays import (
-    called,
-    check_finite,
-    check_offsets,
-    check_same_lengths,
-    is_list_of_objects,
-    stacked,
-    turned,
-)
+from psimlearn.recordings.alphabet import Alphabet, Symbol
+from psimlearn.recordings.arrays import called, check_finite, check_offsets
+from psimlearn.recordings.packing import channels_last, packed, packed_symbols
+from psimlearn.recordings.trajectory import Trajectory
+from psimlearn.recordings.windows import blocks_of
 
-__all__ = ["Trajectories", "Trajectory", "as_trajectories"]
+__all__ = ["Trajectories", "as_trajectories"]
 
 BESIDE = ("inputs", "hints")
-"""What may stand beside the observations, one row each."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """One recording: what `Trajectories` yields when it is indexed by a number or iterated."""
-
-    values: Float[np.ndarray, "T n"]
-    """Observations in time order; NaN where a channel was not seen."""
-    inputs: Float[np.ndarray, "T p"] | None = None
-    """Known controls, one row for each row of values."""
-    hints: Float[np.ndarray, "T h"] | None = None
-    """Quantities measured in training only, one row for each row of values; NaN where not measured."""
-    alphabet: Alphabet | None = None
-    """Of symbols, where the channels are their indicators."""
-
-    def __len__(self) -> int:
-        """The number of rows, T."""
-        return len(self.values)
+"""Arrays that may accompany the observations, with as many rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +46,11 @@ class Trajectories(Sequence[Trajectory]):
     names: tuple[str, ...] | None = None
     """Channel names, n of them."""
     ids: tuple[Any, ...] | None = None
-    """What the caller calls each trajectory."""
+    """The caller's name of each trajectory."""
     hints: Float[np.ndarray, "rows h"] | None = None
     """Quantities measured in training only, such as a true pose, for a filter to estimate later; NaN = not measured."""
     alphabet: Alphabet | None = None
-    """Of symbols, where the channels are their indicators: see `of_symbols`."""
+    """The symbols, if each channel indicates one symbol: see `of_symbols`."""
 
     def __post_init__(self) -> None:
         """Take private, read-only copies and check everything once."""
@@ -120,25 +96,14 @@ class Trajectories(Sequence[Trajectory]):
         Args:
             recordings: a list of (T_i, n) arrays or of `Trajectory`; one (T, n) array, which is one
                 trajectory; or one (m, T, n) array. No axis is ever guessed.
-            inputs: known controls in the same form, T_i rows each. `Trajectory` values bring their own.
+            inputs: known controls in the same form, T_i rows each; by default those that `Trajectory` values carry.
             hints: quantities measured in training only, in the same form; NaN where not measured.
             names: channel names.
-            ids: what you call each trajectory.
+            ids: a name for each trajectory.
         """
         if isinstance(recordings, Trajectories):
             names, ids = names or recordings.names, ids or recordings.ids
-        parts = _parts(recordings, "recordings")
-        values, offsets = stacked(parts, "recordings", ids)
-        given = {"inputs": inputs, "hints": hints}
-        beside = {what: _beside(recordings, given[what], what, offsets, ids) for what in BESIDE}
-        return cls(
-            values,
-            offsets,
-            names=None if names is None else tuple(names),
-            ids=None if ids is None else tuple(ids),
-            alphabet=_alphabet(recordings),
-            **beside,
-        )
+        return cls(*packed(recordings, inputs, hints, names, ids))
 
     @classmethod
     def of_symbols(
@@ -156,29 +121,19 @@ class Trajectories(Sequence[Trajectory]):
             recordings: a list of sequences, or one 1-D array, flat list of whole numbers or string of characters, which
                 is one recording; None and NaN mean "not observed".
             inputs: known controls, as in `of`.
-            alphabet: all symbols there may be; by default those that occur.
-            other: the symbol that stands for all that are not in the alphabet, also later; without it they are refused.
-            ids: what you call each trajectory.
+            alphabet: all possible symbols; by default the symbols that occur.
+            other: the symbol that replaces symbols outside the alphabet, also later; without it they are refused.
+            ids: a name for each trajectory.
 
         >>> Trajectories.of_symbols([["sun", "rain", None], ["rain"]]).values
         array([[ 0.,  1.], [ 1.,  0.], [nan, nan], [ 1.,  0.]])
         """
-        sequences, _ = sequences_of(recordings)
-        if alphabet is None:
-            alphabet = Alphabet.of(sequences, other)
-        elif not isinstance(alphabet, Alphabet):
-            alphabet = Alphabet.listed(alphabet, other)
-        rows = [alphabet.one_hot(own, f"recordings, {called(i, ids)}") for i, own in enumerate(sequences)]
-        return replace(cls.of(rows, inputs, ids=ids), alphabet=alphabet)
+        return cls(*packed_symbols(recordings, inputs, alphabet, other, ids))
 
     @classmethod
     def from_channels_first(cls, recordings: Any, **options: Any) -> "Trajectories":
-        """Pack recordings whose arrays are (n, T), or (m, n, T): the same as `of` after a transpose."""
-        if isinstance(recordings, Sequence) or is_list_of_objects(recordings):
-            recordings = [turned(part, f"recordings, trajectory {i}") for i, part in enumerate(recordings)]
-        elif isinstance(recordings, np.ndarray):
-            recordings = turned(recordings, "recordings")
-        return cls.of(recordings, **options)
+        """Pack arrays of shape (n, T) or (m, n, T): as `of` after a transpose, with its options."""
+        return cls.of(channels_last(recordings), **options)
 
     @classmethod
     def from_frame(
@@ -202,9 +157,9 @@ class Trajectories(Sequence[Trajectory]):
             inputs: columns of known controls.
             hints: columns of quantities measured in training only; null and NaN mean "not measured".
         """
-        from psimlearn.recordings import frames  # brings narwhals, which a filter at work never needs
+        from psimlearn.recordings.frames import packed_frame  # narwhals, which running a filter does not need
 
-        return cls(*frames.packed(frame, id, time, channels, inputs, hints))
+        return cls(*packed_frame(frame, id, time, channels, inputs, hints))
 
     @property
     def n_channels(self) -> int:
@@ -258,7 +213,7 @@ class Trajectories(Sequence[Trajectory]):
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        """A line that says how much there is."""
+        """The numbers of trajectories, rows and channels in one line."""
         beside = f", {self.n_inputs} inputs" if self.n_inputs else ""
         beside += f", {self.n_hints} hints" if self.n_hints else ""
         return f"Trajectories({len(self)} trajectories, {len(self.values)} rows, {self.n_channels} channels{beside})"
@@ -290,16 +245,10 @@ class Trajectories(Sequence[Trajectory]):
         """
         if length < 1 or gap < 0:
             raise SettingsError(f"blocks need length >= 1 and gap >= 0; received {length} and {gap}.")
-        starts = [
-            start
-            for first, end in pairwise(self.offsets)
-            for start in range(first, max(end - length, first) + 1, length + gap)
-        ]
-        ends = [min(start + length, end) for start, end in zip(starts, self._ends(starts), strict=True)]
-        return self.stretches([np.arange(*span) for span in zip(starts, ends, strict=True)])
+        return self.stretches(blocks_of(self.offsets, length, gap))
 
     def stretches(self, rows: Sequence[Int[np.ndarray, " _"]]) -> "Trajectories":
-        """Trajectories made of packed rows: each array of adjacent rows, all of one trajectory, becomes one."""
+        """New trajectories, one for each array of packed rows, which must be adjacent and of one trajectory."""
         return replace(
             self,
             **self._taken(np.concatenate(rows)),
@@ -308,98 +257,27 @@ class Trajectories(Sequence[Trajectory]):
         )
 
     def unpacked(self, rows: Float[np.ndarray, "rows *rest"]) -> list[Float[np.ndarray, "T *rest"]]:
-        """Cut an array that has one entry per row into one array per trajectory."""
+        """Cut an array with one entry per row into one array per trajectory."""
         if len(rows) != len(self.values):
             raise DataError(f"unpacked: required one entry for each of {len(self.values)} rows, received {len(rows)}.")
         return np.split(rows, self.offsets[1:-1])
 
     def _taken(self, rows: slice | Int[np.ndarray, " some"]) -> dict[str, Any]:
-        """Values, and what stands beside them, at some rows."""
-        own = {what: getattr(self, what) for what in ("values", *BESIDE)}
-        return {what: None if array is None else array[rows] for what, array in own.items()}
-
-    def _ends(self, rows: Sequence[int]) -> Int[np.ndarray, " rows"]:
-        """Where the trajectory of each row ends."""
-        return self.offsets[np.searchsorted(self.offsets, rows, side="right")]
+        """Values, inputs and hints at some rows, by the names of the fields."""
+        arrays = {what: getattr(self, what) for what in ("values", *BESIDE)}
+        return {what: None if array is None else array[rows] for what, array in arrays.items()}
 
     def _place(self, row: int) -> str:
-        """A packed row in words: which trajectory, which row of it."""
+        """A packed row in words: the trajectory and the row within it."""
         i = int(np.searchsorted(self.offsets, row, side="right")) - 1
         return f"{called(i, self.ids)}, row {row - self.offsets[i]}"
 
 
 def as_trajectories(recordings: Any) -> Trajectories:
-    """Whatever `Trajectories.of` takes, or a `Trajectories`, as a `Trajectories`."""
+    """A `Trajectories` as it is, and anything else as `Trajectories.of` packs it."""
     return recordings if isinstance(recordings, Trajectories) else Trajectories.of(recordings)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
-
-
-def _parts(recordings: Any, what: str) -> list[Any]:
-    """One entry per trajectory, from any of the accepted forms."""
-    if isinstance(recordings, Trajectories):
-        return [part.values for part in recordings]
-    if isinstance(recordings, np.ndarray) and not is_list_of_objects(recordings):
-        if recordings.ndim not in (2, 3):
-            raise DataError(
-                f"{what}: required a list of (T, n) arrays, one (T, n) array or one (m, T, n) array; received one "
-                f"array of shape {recordings.shape}. For a single channel use x.reshape(-1, 1)."
-            )
-        return [recordings] if recordings.ndim == 2 else list(recordings)
-    if hasattr(recordings, "columns"):
-        raise DataError(
-            f"{what}: required arrays, received a data frame. Use Trajectories.from_frame(frame, id=, time=, "
-            "channels=)."
-        )
-    if not isinstance(recordings, Sequence | np.ndarray) or isinstance(recordings, str | bytes):
-        raise DataError(
-            f"{what}: required a list of (T, n) arrays, one (T, n) array or one (m, T, n) array; received "
-            f"{type(recordings).__name__}. Make it a list of numpy arrays first."
-        )
-    return [part.values if isinstance(part, Trajectory) else part for part in recordings]
-
-
-def _alphabet(recordings: Any) -> Alphabet | None:
-    """The alphabet that `Trajectory` values bring along."""
-    if isinstance(recordings, np.ndarray) and not is_list_of_objects(recordings):
-        return None
-    own = [part.alphabet for part in recordings if isinstance(part, Trajectory)]
-    if any(alphabet != own[0] for alphabet in own):
-        raise DataError("required trajectories with one alphabet, received several. Encode all of them with the same.")
-    return own[0] if own else None
-
-
-def _beside(
-    recordings: Any, given: Any, what: str, offsets: Int[np.ndarray, " edges"], ids: Sequence[Any] | None
-) -> Float[np.ndarray, "rows p"] | None:
-    """The packed inputs or hints: those given, or those that `Trajectory` values bring along."""
-    parts = _own(recordings, what) if given is None else _parts(given, what)
-    if parts is None:
-        return None
-    if len(parts) != len(offsets) - 1:
-        raise DataError(
-            f"{what}: required one array for each of the {len(offsets) - 1} trajectories, received {len(parts)}. "
-            "Give one (T, p) array per trajectory."
-        )
-    packed, own_offsets = stacked(parts, what, ids)
-    check_same_lengths(offsets, own_offsets, what, ids)
-    return packed
-
-
-def _own(recordings: Any, what: str) -> list[Any] | None:
-    """The inputs or hints that `Trajectory` values bring along: from all of them, or None if none has any."""
-    if isinstance(recordings, np.ndarray) and not is_list_of_objects(recordings):
-        return None
-    own = [getattr(part, what) if isinstance(part, Trajectory) else None for part in recordings]
-    without = [i for i, rows in enumerate(own) if rows is None]
-    if len(without) == len(own):
-        return None
-    if without:
-        raise DataError(
-            f"{what}, trajectory {without[0]}: required {what} with every trajectory or with none, received some "
-            f"with and this one without. Add its {what}, or pass only the values."
-        )
-    return own

@@ -13,7 +13,8 @@ from psimlearn.errors import SettingsError
 from psimlearn.extras import imported
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.predict import foretold
-from psimlearn.recordings.trajectories import Trajectories, Trajectory
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.recordings.windows import foretelling
 from psimlearn.train.score import Round
 

@@ -18,8 +18,9 @@ from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
 from psimlearn.learners.ridge import GramSums, Ridge
+from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import futures, schedule
+from psimlearn.recordings.windows import futures
 from psimlearn.reproduce.sets import fold_of
 from psimlearn.train.dagger import dagger
 from psimlearn.train.examples import examples

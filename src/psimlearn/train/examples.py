@@ -10,7 +10,8 @@ from psimlearn.filter.filter import Filter
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.rollout import Rollout, Table, roll
 from psimlearn.filter.step import prior
-from psimlearn.recordings.windows import RowIndex, futures
+from psimlearn.recordings.schedule import RowIndex
+from psimlearn.recordings.windows import futures
 
 __all__ = ["Examples", "Lessons", "examples", "filled_features"]
 

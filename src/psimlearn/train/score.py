@@ -12,8 +12,9 @@ from psimlearn.filter.filter import Filter
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.rollout import Table, roll, table
 from psimlearn.filter.step import expected
+from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import RowIndex, carried_forward, futures, later_futures
+from psimlearn.recordings.windows import carried_forward, futures, later_futures
 from psimlearn.train.losses import Loss, Squared
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "held_out", "scored"]

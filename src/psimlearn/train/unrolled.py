@@ -27,8 +27,9 @@ from psimlearn.filter.gaps import gain_fill, pattern_gains
 from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.rollout import table
 from psimlearn.filter.step import Recursion, State, advance, take
+from psimlearn.recordings.schedule import gridded, grids
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import example_rows, futures, gridded, grids
+from psimlearn.recordings.windows import example_rows, futures
 
 __all__ = [
     "Fixed",

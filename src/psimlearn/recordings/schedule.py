@@ -1,0 +1,128 @@
+"""The order in which a filter meets the rows of many trajectories, and the steps from a row to its neighbours.
+
+Times are added and subtracted in this module and in `windows`, and nowhere else.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+__all__ = ["RowIndex", "Schedule", "gridded", "grids", "schedule"]
+
+SIMILAR = 0.75
+"""Trajectories are of similar length down to this share of the longest."""
+RowIndex = slice | Int[np.ndarray, " some"]
+"""Some scheduled rows in rising order, as a slice where they are adjacent."""
+
+
+class Schedule(NamedTuple):
+    """Rows in the order a filter meets them: all trajectories at time 0, then all that reach time 1, and so on.
+
+    Trajectories are sorted by length, longest first, so that at every time the trajectories still running are a
+    prefix: a step touches one contiguous block, and nothing is padded or masked.
+    """
+
+    order: Int[np.ndarray, " rows"]
+    """The packed row that stands at each scheduled place."""
+    starts: Int[np.ndarray, " edges"]
+    """Where the block of each time begins; the block of time t is `starts[t]` to `starts[t + 1]`."""
+    stream: Int[np.ndarray, " rows"]
+    """The place of each scheduled row within its block: trajectories counted longest first."""
+    time: Int[np.ndarray, " rows"]
+    """The time index of each scheduled row."""
+    length: Int[np.ndarray, " rows"]
+    """The length of each scheduled row's trajectory."""
+
+    def block(self, t: int) -> slice:
+        """The scheduled rows of time t."""
+        return slice(int(self.starts[t]), int(self.starts[t + 1]))
+
+    def blocks(self) -> list[slice]:
+        """The scheduled rows of every time."""
+        return [slice(*bounds) for bounds in pairwise(self.starts.tolist())]
+
+    def moves(self) -> list[tuple[slice, slice]]:
+        """For every time but the last: the rows that have a next row, and their next rows."""
+        return [
+            (slice(now.start, now.start + later.stop - later.start), later) for now, later in pairwise(self.blocks())
+        ]
+
+    def place(self, shift: int) -> Int[np.ndarray, " rows"]:
+        """The scheduled row `shift` steps away in the same trajectory, held at its first and last row."""
+        time = np.clip(self.time + shift, 0, self.length - 1)
+        place: np.ndarray = self.starts.take(time) + self.stream
+        return place
+
+    def reaches(self, shift: int) -> Bool[np.ndarray, " rows"]:
+        """Whether the trajectory of each scheduled row has a row `shift` steps away."""
+        return (self.time + shift >= 0) & (self.time + shift < self.length)
+
+    def before(self) -> Int[np.ndarray, " rows"]:
+        """The scheduled row before each; a first row stands for itself."""
+        return self.place(-1)
+
+    def after(self) -> Int[np.ndarray, " rows"]:
+        """The scheduled row after each; a last row stands for itself."""
+        return self.place(1)
+
+    def last(self) -> Int[np.ndarray, " m"]:
+        """The scheduled row at which each trajectory ends, trajectories in the order of the recordings."""
+        ends = np.flatnonzero(~self.reaches(1))
+        return ends[np.argsort(self.order[ends])]
+
+    def packed(self, rows: np.ndarray) -> np.ndarray:
+        """Put scheduled rows back in the order of the recordings."""
+        out = np.empty_like(rows)
+        out[self.order] = rows
+        return out
+
+
+def schedule(offsets: Int[np.ndarray, " edges"]) -> Schedule:
+    """The order in which a filter meets the rows of packed trajectories.
+
+    >>> schedule(np.array([0, 2, 5])).order         # trajectories of rows 0, 1 and of rows 2, 3, 4
+    array([2, 0, 3, 1, 4])
+    """
+    lengths = np.diff(offsets)
+    longest_first = np.argsort(-lengths, kind="stable")
+    running = np.searchsorted(-lengths[longest_first], -np.arange(lengths.max()), side="left")
+    starts = np.concatenate([[0], np.cumsum(running)])
+    time = np.repeat(np.arange(len(running)), running)
+    stream = np.arange(starts[-1]) - starts[time]
+    trajectory = longest_first[stream]
+    return Schedule(offsets[trajectory] + time, starts, stream, time, lengths[trajectory])
+
+
+def grids(plan: Schedule, rows: RowIndex) -> list[Int[np.ndarray, "_ _"]]:
+    """Scheduled rows as rectangles of (time, trajectory), with -1 where a trajectory has ended.
+
+    Trajectories of similar length share a rectangle, so that rectangles are nearly full however ragged the lengths.
+
+    >>> grids(schedule(np.array([0, 2, 5])), slice(None))
+    [array([[0],
+           [2],
+           [4]]), array([[1],
+           [3]])]
+    """
+    chosen = np.arange(len(plan.order))[rows]
+    time, stream = plan.time[chosen], plan.stream[chosen]
+    lengths = np.bincount(stream)  # trajectories are scheduled longest first
+    out: list[np.ndarray] = []
+    first = 0
+    while first < len(lengths):
+        beyond = int(np.count_nonzero(lengths >= SIMILAR * lengths[first]))
+        grid = np.full((int(lengths[first]), beyond - first), -1)
+        here = (stream >= first) & (stream < beyond)
+        grid[time[here], stream[here] - first] = chosen[here]
+        out.append(grid)
+        first = beyond
+    return out
+
+
+def gridded(grid: Int[np.ndarray, "T b"], rows: np.ndarray) -> np.ndarray:
+    """Scheduled rows at the places of a grid, zero where it has none."""
+    out: np.ndarray = rows[grid]
+    out[grid < 0] = 0
+    return out
