@@ -380,7 +380,7 @@ def test_a_link_stays_a_link_and_a_mode_is_that_of_any_new_file(tmp_path: Path) 
 
 @cache
 def model_bytes(case: str = "everything: squares fourier raw rank inputs feedthrough calibrated hints") -> bytes:
-    return io._serialised(io._settings(made(case), {"note": "ä"}), io._arrays(made(case)))
+    return io._packed(made(case), {"note": "ä"}, {})
 
 
 def refused(data: bytes, folder: Path, message: str | None = None) -> None:
@@ -494,7 +494,7 @@ def forged(about: dict[str, Any], arrays: dict[str, Array]) -> bytes:
 @cache
 def symbols_bytes() -> bytes:
     filter = PSIM(1, features="onehot", n_rounds=1, lags=2, random_state=0).fit([[0, 1, 1, 0, 1, 0, 0, 1]] * 6).filter_
-    return io._serialised(io._settings(filter, {}), io._arrays(filter))
+    return io._packed(filter, {}, {})
 
 
 @pytest.mark.parametrize(
