@@ -22,8 +22,8 @@ import psimlearn
 from oracles import ragged
 from psimlearn.datasets import random_system
 from psimlearn.errors import DataError, DivergedError, ModelFileError, PsimlearnError, SettingsError
-from psimlearn.estimator.parameters import finite, with_infinities
 from psimlearn.estimator.psim import PSIM
+from psimlearn.estimator.saved import with_infinities, without_infinities
 from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.files import model as io
 from psimlearn.filter.features import Stack, StackSquares
@@ -596,7 +596,7 @@ def test_infinite_errors_go_through_a_file(tmp_path: Path) -> None:
     assert loaded.report_ == fitted.report_
     assert loaded.summary() == fitted.summary()
     nested = {"error": np.inf, "errors": {"a": [np.inf, 1.0]}, "rank": None, "rows": [{"error": np.inf}]}
-    assert with_infinities(finite(nested)) == nested
+    assert with_infinities(without_infinities(nested)) == nested
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from jaxtyping import Bool
 
 from psimlearn.files.checks import Arrays, require, require_each, require_finite, require_float64
 
-__all__ = ["Codec", "Group", "Known", "Shapes", "all_finite", "check_shapes", "grouped", "named"]
+__all__ = ["Codec", "Group", "Known", "Shapes", "all_finite", "decoded", "encoded", "grouped"]
 
 Shapes = dict[str, tuple[int, ...]]
 """The required shape of each array, by name."""
@@ -109,12 +109,34 @@ def grouped(arrays: Arrays) -> dict[str, Group]:
     return groups
 
 
-def named(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays of a part, or their shapes, by their names in the file; without those that are None."""
-    return {Group(part, {}).full(name): value for name, value in values.items() if value is not None}
+def encoded(parts: Mapping[str, tuple[Codec[Any, Any], Any]]) -> Arrays:
+    """The arrays of some parts, each given by its name, its codec and itself."""
+    return {
+        Group(part, {}).full(name): array
+        for part, (codec, value) in parts.items()
+        for name, array in codec.arrays(value).items()
+        if array is not None
+    }
 
 
-def check_shapes(arrays: Arrays, shapes: Shapes) -> None:
+def decoded(arrays: Arrays, parts: Mapping[str, tuple[Codec[Any, Any], Any]]) -> dict[str, Any]:
+    """The parts that all these arrays are, and nothing else; ModelFileError if they cannot be.
+
+    Args:
+        arrays: by their names in the file.
+        parts: the codec of each part that must be there, by name, and the sizes that it asks for.
+    """
+    groups = {part: Group(part, {}) for part in parts} | grouped(arrays)
+    shapes: Shapes = {}
+    for part, (codec, sizes) in parts.items():
+        shapes |= {groups[part].full(name): shape for name, shape in codec.shapes(groups[part], sizes).items()}
+    _check_shapes(arrays, shapes)
+    for part, (codec, _) in parts.items():
+        codec.check(groups[part])
+    return {part: codec.build(groups[part], sizes) for part, (codec, sizes) in parts.items()}
+
+
+def _check_shapes(arrays: Arrays, shapes: Shapes) -> None:
     """Refuse arrays unless they are those required, of float64 and each of the required shape."""
     require(arrays.keys() >= shapes.keys(), f"missing arrays: {sorted(shapes.keys() - arrays.keys())!s:.300}")
     require(arrays.keys() <= shapes.keys(), f"surplus arrays: {sorted(arrays.keys() - shapes.keys())!s:.300}")

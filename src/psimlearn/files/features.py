@@ -17,8 +17,8 @@ __all__ = ["FEATURES", "features_name"]
 class Kind:
     """One kind of features."""
 
-    type: Callable[[int], Any]
-    """The class, which a window makes an instance."""
+    make: type[Any]
+    """The class, called with a window."""
     width: Callable[[int, int], int]
     """d, of a window and a number of channels: by formula, as features of an array that a file merely claims to be
     possible could fill the memory."""
@@ -44,7 +44,7 @@ FEATURES: dict[str, Kind] = {
 def features_name(features: Any) -> str:
     """The name of features in a file. Their type must match exactly: a file could not hold the code of a subclass."""
     kind = type(features)
-    known = kind.__name__ in FEATURES and FEATURES[kind.__name__].type is kind
+    known = kind.__name__ in FEATURES and FEATURES[kind.__name__].make is kind
     require(
         known,
         f"features: required one of {', '.join(FEATURES)}, received {kind.__name__}, which a file without code cannot "

@@ -18,7 +18,7 @@ import numpy as np
 from psimlearn.errors import ModelFileError
 from psimlearn.files.atomic import atomic
 from psimlearn.files.checks import Arrays, require, require_finite, require_float64, shown
-from psimlearn.files.codec import Codec, Group, Known, Shapes, check_shapes, grouped, named
+from psimlearn.files.codec import Codec, Known, decoded, encoded, grouped
 from psimlearn.files.container import as_json, pack, unpack
 from psimlearn.files.parts import CONSTANTS, OPTIONAL, PARTS, Constants
 from psimlearn.files.regressors import REGRESSORS
@@ -101,13 +101,11 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _packed(filter: Filter, notes: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """The whole file."""
-    settings = written(filter)
-    parts = _parts(filter)
-    held = {EXTRA + name: array for name, array in arrays.items()}
-    for name, codec in _codecs(settings["regressors"]).items():
-        if parts[name] is not None:
-            held |= named(name, codec.arrays(parts[name]))
-    return pack(settings | {"notes": as_json(dict(notes))}, held)
+    settings, parts = written(filter), _parts(filter)
+    codecs = _codecs(settings["regressors"])
+    held = encoded({name: (codecs[name], part) for name, part in parts.items() if part is not None})
+    extra = {EXTRA + name: array for name, array in arrays.items()}
+    return pack(settings | {"notes": as_json(dict(notes))}, held | extra)
 
 
 def _parts(filter: Filter) -> dict[str, Any]:
@@ -144,17 +142,10 @@ def _filter(settings: dict[str, Any], arrays: Arrays) -> Filter:
     require(2 * n_regressors <= len(arrays), f"missing arrays: {n_regressors} regressors have more than {len(arrays)}")
     groups = grouped(arrays)
     sizes = known(settings, groups)
-    codecs = _codecs(settings["regressors"])
-    absent = [name for name in OPTIONAL if name not in groups]
-    there = {name: groups.get(name, Group(name, {})) for name in codecs if name not in absent}
-    shapes: Shapes = {}
-    for name, group in there.items():
-        shapes |= named(name, codecs[name].shapes(group, sizes))
-    check_shapes(arrays, shapes)
     _check_together(settings, sizes)
-    for name, group in there.items():
-        codecs[name].check(group)
-    return _built(settings, {name: codecs[name].build(group, sizes) for name, group in there.items()}, sizes)
+    codecs = _codecs(settings["regressors"])
+    there = [name for name in codecs if name in groups or name not in OPTIONAL]
+    return _built(settings, decoded(arrays, {name: (codecs[name], sizes) for name in there}), sizes)
 
 
 def _check_together(settings: dict[str, Any], sizes: Known) -> None:

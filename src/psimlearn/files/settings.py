@@ -51,7 +51,7 @@ def known(settings: dict[str, Any], groups: dict[str, Group]) -> Known:
     d = kind.width(settings["window"], n)
     n_inputs = inputs.size("mean") if inputs.arrays else 0
     return Known(
-        features=kind.type(settings["window"]),
+        features=kind.make(settings["window"]),
         feedback_weight=settings["feedback_weight"],
         lags=settings["lags"],
         n=n,

@@ -1,0 +1,123 @@
+"""An estimator in a file: its parameters, and what `fit` learnt, in the notes and arrays beside its filter."""
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from psimlearn.choose.resume import Training, from_json, is_json, made_by, to_json, training_arrays, with_arrays
+from psimlearn.choose.summary import summarised
+from psimlearn.errors import ModelFileError
+from psimlearn.files import model
+from psimlearn.files.checks import shown
+from psimlearn.train.recipe import Recipe
+
+__all__ = ["Learnt", "load", "save", "with_infinities", "without_infinities"]
+
+LEFT_OUT = {"validation": 0.2, "random_state": None, "verbose": None}
+"""What a file says of parameters that it cannot hold: recordings are data, and no file holds data."""
+
+Model = TypeVar("Model")
+
+
+class Learnt(NamedTuple):
+    """All that `fit` learnt and that a file keeps."""
+
+    training: Training
+    """The filter, and all that `partial_fit` needs."""
+    trials: list[dict[str, Any]]
+    report: dict[str, Any]
+    n_rounds: int
+
+
+def save(path: str | PathLike[str], parameters: Mapping[str, Any], learnt: Learnt, with_sums: bool) -> None:
+    """Write an estimator.
+
+    Args:
+        path: the file to replace.
+        parameters: those of the estimator.
+        learnt: all that it learnt.
+        with_sums: whether to keep the sums, too.
+    """
+    training = learnt.training
+    notes = {
+        "settings": {name: _parameter(name, value) for name, value in parameters.items()},
+        "trials": without_infinities(learnt.trials),
+        "report": without_infinities(learnt.report),
+        "n_rounds": learnt.n_rounds,
+        "recipe": to_json("recipe", training.recipe),
+        "learner": to_json("learner", training.learner),
+    }
+    model.save(training.filter, path, notes=notes, arrays=training_arrays(training) if with_sums else None)
+
+
+def load(path: str | PathLike[str], make: Callable[..., Model]) -> tuple[Model, Learnt]:
+    """Read an estimator that `save` wrote.
+
+    Args:
+        path: the file.
+        make: the class of the estimator, called with its parameters.
+
+    Returns:
+        The estimator, not fitted, and all that it had learnt.
+    """
+    saved = model.read(path)
+    try:
+        settings = {name: from_json(value) for name, value in saved.notes["settings"].items()}
+        return make(**settings), _learnt(saved)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path}: required a file written by PSIM.save, received one without the estimator's settings or sums "
+            f"({error}). psimlearn.load(path) may read its filter."
+        ) from error
+
+
+def _learnt(saved: model.Saved) -> Learnt:
+    """What the notes and arrays of a file say; an error of any kind if they make no sense."""
+    notes = saved.notes
+    training = Training(saved.filter, from_json(notes["recipe"]), from_json(notes["learner"]), None, [])
+    trials, report, n_rounds = with_infinities(notes["trials"]), with_infinities(notes["report"]), notes["n_rounds"]
+    if type(n_rounds) is not int or n_rounds < 0 or not isinstance(trials, list):
+        raise ValueError(f"n_rounds: a count required, {shown(n_rounds)} received; trials: a list required")
+    if not isinstance(training.recipe, Recipe) or not made_by(training.learner, training.regressor):
+        raise ValueError(
+            "a Recipe and the learner of its regressor required, received "
+            f"{shown(training.recipe)} and {shown(training.learner)}"
+        )
+    summarised(report)  # fails unless all is there that a summary says
+    return Learnt(with_arrays(training, saved.arrays) if saved.arrays else training, trials, report, n_rounds)
+
+
+def _parameter(name: str, value: Any) -> Any:
+    """A parameter as JSON."""
+    return LEFT_OUT[name] if name in LEFT_OUT and not is_json(value) else to_json(name, value)
+
+
+def without_infinities(value: Any) -> Any:
+    """Trials and reports as JSON can hold them: infinite errors, of filters that diverged, become None."""
+    if isinstance(value, Mapping):
+        return {name: without_infinities(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_infinities(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def with_infinities(value: Any) -> Any:
+    """Trials and reports from the JSON that `without_infinities` made: None becomes infinite if it is an error."""
+    if isinstance(value, dict):
+        return {
+            name: _infinite(part) if name in ("error", "errors") else with_infinities(part)
+            for name, part in value.items()
+        }
+    return [with_infinities(part) for part in value] if isinstance(value, list) else value
+
+
+def _infinite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _infinite(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_infinite(part) for part in value]
+    return np.inf if value is None else value
