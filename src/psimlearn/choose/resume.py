@@ -50,7 +50,7 @@ class Training(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kind:
+class LearnerKind:
     """One kind of learner that a file can hold."""
 
     makes: Callable[[Any], bool]
@@ -89,15 +89,15 @@ def _symbol_ridge() -> Codec[SymbolRidge, Training]:
     )
 
 
-LEARNERS: dict[type, Kind] = {
-    Ridge: Kind(lambda regressor: isinstance(regressor, Linear), _RIDGE),
-    RandomFourierRidge: Kind(lambda regressor: isinstance(regressor, RandomFourier), _RANDOM_FOURIER),
-    GaussianLearner: Kind(lambda regressor: isinstance(regressor, MeanAndVariance)),
-    SymbolRidge: Kind(
+LEARNERS: dict[type, LearnerKind] = {
+    Ridge: LearnerKind(lambda regressor: isinstance(regressor, Linear), _RIDGE),
+    RandomFourierRidge: LearnerKind(lambda regressor: isinstance(regressor, RandomFourier), _RANDOM_FOURIER),
+    GaussianLearner: LearnerKind(lambda regressor: isinstance(regressor, MeanAndVariance)),
+    SymbolRidge: LearnerKind(
         lambda regressor: isinstance(regressor, Projected) or getattr(regressor, "link", None) == "simplex",
         _symbol_ridge(),
     ),
-    SymbolLogistic: Kind(lambda regressor: getattr(regressor, "link", None) == "softmax"),
+    SymbolLogistic: LearnerKind(lambda regressor: getattr(regressor, "link", None) == "softmax"),
 }
 """Every kind of learner that a file can hold."""
 

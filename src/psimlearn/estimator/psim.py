@@ -16,7 +16,7 @@ from psimlearn.choose.watch import Printed, Watch
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.estimator.channels import checked, remember
 from psimlearn.estimator.parameters import at_least_one, interpreted, is_symbolic, seed_of
-from psimlearn.estimator.saved import Learnt, load, save
+from psimlearn.estimator.saved import Contents, load, save
 from psimlearn.filter.features import Features
 from psimlearn.filter.live import Live
 from psimlearn.filter.predict import foretold
@@ -293,15 +293,15 @@ class PSIM(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         training = Training(self.filter_, self.recipe_, self.learner_, self.sums_, self.hint_sums_)
-        learnt = Learnt(training, self.trials_, self.report_, self.n_rounds_)
-        save(path, self.get_params(deep=False), learnt, with_sums)
+        contents = Contents(training, self.trials_, self.report_, self.n_rounds_)
+        save(path, self.get_params(deep=False), contents, with_sums)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "PSIM":
         """The model that `save` wrote; raises ModelFileError for a file that cannot be trusted."""
-        model, learnt = load(path, cls)
-        model.filter_, model.recipe_, model.learner_, model.sums_, model.hint_sums_ = learnt.training
-        model.trials_, model.report_, model.n_rounds_ = learnt.trials, learnt.report, learnt.n_rounds
+        model, contents = load(path, cls)
+        model.filter_, model.recipe_, model.learner_, model.sums_, model.hint_sums_ = contents.training
+        model.trials_, model.report_, model.n_rounds_ = contents.trials, contents.report, contents.n_rounds
         model.rounds_, model.held_out_ = [], []  # a file holds no recordings
         remember(model, len(model.filter_.scaling.mean), model.filter_.names)
         return model

@@ -1,4 +1,4 @@
-"""An estimator in a file: its parameters, and what `fit` learnt, in the notes and arrays beside its filter."""
+"""An estimator in a file: its parameters and the results of `fit` are notes and arrays beside its filter."""
 
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -10,18 +10,18 @@ from psimlearn.choose.resume import Training, from_json, is_json, made_by, to_js
 from psimlearn.choose.summary import summarised
 from psimlearn.errors import ModelFileError
 from psimlearn.files import model
-from psimlearn.files.checks import shown
+from psimlearn.files.checks import require, shown
 from psimlearn.train.recipe import Recipe
 
-__all__ = ["Learnt", "load", "save", "with_infinities", "without_infinities"]
+__all__ = ["Contents", "load", "save", "with_infinities", "without_infinities"]
 
 LEFT_OUT = {"validation": 0.2, "random_state": None, "verbose": None}
-"""What a file says of parameters that it cannot hold: recordings are data, and no file holds data."""
+"""Parameters that may be objects which no file holds, such as recordings; the file says this instead."""
 
 Model = TypeVar("Model")
 
 
-class Learnt(NamedTuple):
+class Contents(NamedTuple):
     """All that `fit` learnt and that a file keeps."""
 
     training: Training
@@ -31,28 +31,28 @@ class Learnt(NamedTuple):
     n_rounds: int
 
 
-def save(path: str | PathLike[str], parameters: Mapping[str, Any], learnt: Learnt, with_sums: bool) -> None:
+def save(path: str | PathLike[str], parameters: Mapping[str, Any], contents: Contents, with_sums: bool) -> None:
     """Write an estimator.
 
     Args:
         path: the file to replace.
-        parameters: those of the estimator.
-        learnt: all that it learnt.
-        with_sums: whether to keep the sums, too.
+        parameters: the estimator's parameters.
+        contents: all that `fit` learnt.
+        with_sums: whether to keep the sums for `partial_fit`.
     """
-    training = learnt.training
+    training = contents.training
     notes = {
         "settings": {name: _parameter(name, value) for name, value in parameters.items()},
-        "trials": without_infinities(learnt.trials),
-        "report": without_infinities(learnt.report),
-        "n_rounds": learnt.n_rounds,
+        "trials": without_infinities(contents.trials),
+        "report": without_infinities(contents.report),
+        "n_rounds": contents.n_rounds,
         "recipe": to_json("recipe", training.recipe),
         "learner": to_json("learner", training.learner),
     }
     model.save(training.filter, path, notes=notes, arrays=training_arrays(training) if with_sums else None)
 
 
-def load(path: str | PathLike[str], make: Callable[..., Model]) -> tuple[Model, Learnt]:
+def load(path: str | PathLike[str], make: Callable[..., Model]) -> tuple[Model, Contents]:
     """Read an estimator that `save` wrote.
 
     Args:
@@ -60,33 +60,32 @@ def load(path: str | PathLike[str], make: Callable[..., Model]) -> tuple[Model, 
         make: the class of the estimator, called with its parameters.
 
     Returns:
-        The estimator, not fitted, and all that it had learnt.
+        The estimator, not fitted, and all that its `fit` had learnt.
     """
     saved = model.read(path)
     try:
         settings = {name: from_json(value) for name, value in saved.notes["settings"].items()}
-        return make(**settings), _learnt(saved)
+        return make(**settings), _contents(saved)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{path}: required a file written by PSIM.save, received one without the estimator's settings or sums "
-            f"({error}). psimlearn.load(path) may read its filter."
+            f"{path}: required a file written by PSIM.save, received one whose settings or sums cannot be "
+            f"used ({error}). psimlearn.load(path) may read its filter."
         ) from error
 
 
-def _learnt(saved: model.Saved) -> Learnt:
-    """What the notes and arrays of a file say; an error of any kind if they make no sense."""
+def _contents(saved: model.Saved) -> Contents:
+    """The notes and arrays of a file, understood; an error of any kind if they make no sense."""
     notes = saved.notes
     training = Training(saved.filter, from_json(notes["recipe"]), from_json(notes["learner"]), None, [])
     trials, report, n_rounds = with_infinities(notes["trials"]), with_infinities(notes["report"]), notes["n_rounds"]
-    if type(n_rounds) is not int or n_rounds < 0 or not isinstance(trials, list):
-        raise ValueError(f"n_rounds: a count required, {shown(n_rounds)} received; trials: a list required")
-    if not isinstance(training.recipe, Recipe) or not made_by(training.learner, training.regressor):
-        raise ValueError(
-            "a Recipe and the learner of its regressor required, received "
-            f"{shown(training.recipe)} and {shown(training.learner)}"
-        )
-    summarised(report)  # fails unless all is there that a summary says
-    return Learnt(with_arrays(training, saved.arrays) if saved.arrays else training, trials, report, n_rounds)
+    recipe, learner, counted = training.recipe, training.learner, type(n_rounds) is int and n_rounds >= 0
+    require(counted, f"n_rounds: required a whole number of at least 0, received {shown(n_rounds)}")
+    require(isinstance(trials, list), f"trials: required a list, received {shown(trials)}")
+    require(isinstance(recipe, Recipe), f"recipe: required a Recipe, received {shown(recipe)}")
+    made = made_by(learner, training.regressor)
+    require(made, f"learner: required one that makes {type(training.regressor).__name__}, received {shown(learner)}")
+    summarised(report)  # an error unless the report holds everything that a summary prints
+    return Contents(with_arrays(training, saved.arrays) if saved.arrays else training, trials, report, n_rounds)
 
 
 def _parameter(name: str, value: Any) -> Any:

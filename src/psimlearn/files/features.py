@@ -14,7 +14,7 @@ __all__ = ["FEATURES", "features_name"]
 
 
 @dataclass(frozen=True)
-class Kind:
+class FeaturesKind:
     """One kind of features."""
 
     make: type[Any]
@@ -31,12 +31,12 @@ def _words(window: int, n: int) -> int:
     return int(n**window)
 
 
-FEATURES: dict[str, Kind] = {
-    "OneHotMarginals": Kind(OneHotMarginals, lambda window, n: window * n, of_symbols=True),
-    "OneHotProduct": Kind(OneHotProduct, _words, of_symbols=True),
-    "SecondMoment": Kind(SecondMoment, lambda window, n: window * n + window * n * (window * n + 1) // 2),
-    "Stack": Kind(Stack, lambda window, n: window * n),
-    "StackSquares": Kind(StackSquares, lambda window, n: 2 * window * n),
+FEATURES: dict[str, FeaturesKind] = {
+    "OneHotMarginals": FeaturesKind(OneHotMarginals, lambda window, n: window * n, of_symbols=True),
+    "OneHotProduct": FeaturesKind(OneHotProduct, _words, of_symbols=True),
+    "SecondMoment": FeaturesKind(SecondMoment, lambda window, n: window * n + window * n * (window * n + 1) // 2),
+    "Stack": FeaturesKind(Stack, lambda window, n: window * n),
+    "StackSquares": FeaturesKind(StackSquares, lambda window, n: 2 * window * n),
 }
 """Every kind of features that a file can hold, by name."""
 

@@ -17,7 +17,7 @@ __all__ = ["REGRESSORS", "linear", "linear_arrays", "linear_shapes", "regressor_
 
 
 @dataclass(frozen=True)
-class Kind:
+class RegressorKind:
     """One kind of regressor."""
 
     holds: Callable[[Any], bool]
@@ -60,25 +60,25 @@ def linear(group: Group) -> Linear:
 # -- regressors of numbers ---------------------------------------------------------------------------------------------
 
 
-def _linear() -> Kind:
+def _linear() -> RegressorKind:
     codec: Codec[Linear, Known] = Codec(
         arrays=linear_arrays,
         shapes=lambda _, known: linear_shapes(known.p, known.d),
         build=lambda group, _: linear(group),
     )
-    return Kind(lambda regressor: type(regressor) is Linear, codec)
+    return RegressorKind(lambda regressor: type(regressor) is Linear, codec)
 
 
-def _mean_and_variance() -> Kind:
+def _mean_and_variance() -> RegressorKind:
     codec: Codec[MeanAndVariance, Known] = Codec(
         arrays=lambda regressor: linear_arrays(regressor.linear),
         shapes=lambda _, known: linear_shapes(known.p, known.d),
         build=lambda group, _: MeanAndVariance(linear(group)),
     )
-    return Kind(lambda regressor: type(regressor) is MeanAndVariance, codec)
+    return RegressorKind(lambda regressor: type(regressor) is MeanAndVariance, codec)
 
 
-def _random_fourier(raw_inputs: bool) -> Kind:
+def _random_fourier(raw_inputs: bool) -> RegressorKind:
     def shapes(group: Group, known: Known) -> Shapes:
         half = group.size("directions", 1)
         width = 2 * half + (known.p if raw_inputs else 0)
@@ -89,23 +89,25 @@ def _random_fourier(raw_inputs: bool) -> Kind:
         shapes=shapes,
         build=lambda group, _: RandomFourier(group.arrays["directions"], raw_inputs, linear(group)),
     )
-    return Kind(lambda regressor: type(regressor) is RandomFourier and bool(regressor.raw_inputs) is raw_inputs, codec)
+    return RegressorKind(
+        lambda regressor: type(regressor) is RandomFourier and bool(regressor.raw_inputs) is raw_inputs, codec
+    )
 
 
 # -- regressors of symbols ---------------------------------------------------------------------------------------------
 
 
-def _projected() -> Kind:
+def _projected() -> RegressorKind:
     codec: Codec[Projected, Known] = Codec(
         arrays=_mixture_arrays,
         shapes=lambda _, known: _mixture_shapes(1, known.d) | linear_shapes(known.p, known.d),
         check=_check_mixture,
         build=lambda group, known: Projected(linear(group), *_mixture(group), known.features),
     )
-    return Kind(lambda regressor: type(regressor) is Projected, codec, of_symbols=True)
+    return RegressorKind(lambda regressor: type(regressor) is Projected, codec, of_symbols=True)
 
 
-def _conditional(link: Link) -> Kind:
+def _conditional(link: Link) -> RegressorKind:
     def shapes(group: Group, known: Known) -> Shapes:
         c = group.size("contexts")
         # the linear map sees no lags, and has a block of outputs for each symbol
@@ -130,7 +132,9 @@ def _conditional(link: Link) -> Kind:
         check=check,
         build=build,
     )
-    return Kind(lambda regressor: type(regressor) is Conditional and regressor.link == link, codec, of_symbols=True)
+    return RegressorKind(
+        lambda regressor: type(regressor) is Conditional and regressor.link == link, codec, of_symbols=True
+    )
 
 
 def _mixture_arrays(regressor: Conditional | Projected) -> Arrays:
@@ -154,7 +158,7 @@ def _mixture(group: Group) -> tuple[np.ndarray, float]:
     return group.arrays["shares"], float(group.arrays["floor"][0])
 
 
-REGRESSORS: dict[str, Kind] = {
+REGRESSORS: dict[str, RegressorKind] = {
     "Linear": _linear(),
     "RandomFourier": _random_fourier(raw_inputs=False),
     "RandomFourier with raw inputs": _random_fourier(raw_inputs=True),
