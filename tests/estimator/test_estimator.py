@@ -634,6 +634,8 @@ def test_sums_that_do_not_fit_are_refused(own: dict[str, Any], tmp_path: Path) -
     PSIM(**ONE | own).fit(with_inputs()).save(path, with_sums=True)
     filter, notes, arrays = io.read(path)
     assert arrays
+    io.save(filter, path, notes=notes, arrays=arrays)
+    assert PSIM.load(path).sums_ is not None  # as they are, they are accepted
     for name, array in arrays.items():
         tampered: list[dict[str, Any]] = [
             {name: np.concatenate([array, array[:1]])},
@@ -653,6 +655,10 @@ def test_notes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.psim"
     model().save(path)
     filter, notes, _ = io.read(path)
+    strange: list[dict[str, Any]] = [{}, {"n_rounds": 0}, {"trials": []}, {"more": 1}, {"settings": {"window": 3}}]
+    for change in strange:
+        io.save(filter, path, notes=notes | change)
+        PSIM.load(path)  # of one piece all the same
     senseless: list[dict[str, Any]] = [
         *({name: None} for name in notes),
         {"settings": {"windows": 5}},
