@@ -1,8 +1,7 @@
-"""To resume training from a file: the learner as JSON, and its sums and frozen arrays beside a filter.
+"""Resume training from a file: the learner as JSON, its sums and frozen arrays as arrays beside a filter.
 
-Whoever writes a filter that is to learn more writes these with it: an estimator for `partial_fit`, a checkpoint. The
-codecs stand here, and not beside those of a filter, as `files` knows no learners; and not in `train`, whose values are
-written by those who run it.
+An estimator writes them for `partial_fit`; a checkpoint of a fit needs the same. The codecs of a filter are in `files`.
+These are not, as `files` knows no learners; and they are not in `train`, as algorithms write no files.
 """
 
 from collections.abc import Callable
@@ -54,9 +53,9 @@ class LearnerKind:
     """One kind of learner that a file can hold."""
 
     makes: Callable[[Any], bool]
-    """Whether a regressor is of the kind that it makes."""
+    """Whether the learner makes regressors like this one."""
     frozen: Codec[Any, Training] | None = None
-    """Its arrays, beside its coordinates; None for a learner without Gram sums, which cannot go on from a file."""
+    """The arrays that `prepare` froze; None for a learner without Gram sums, which cannot go on from a file."""
 
 
 _RIDGE: Codec[Ridge, Training] = Codec(
@@ -215,9 +214,8 @@ def to_json(name: str, value: Any) -> Any:
     if is_json(value):
         return value.item() if isinstance(value, np.generic) else value
     if type(value) in OBJECTS.values():
-        return {"type": type(value).__name__} | {
-            own: to_json(own, getattr(value, own)) for own in _described(type(value))
-        }
+        described = {field: to_json(field, getattr(value, field)) for field in _described(type(value))}
+        return {"type": type(value).__name__} | described
     raise ModelFileError(
         f"{name}: required a word, a number or one of {sorted(OBJECTS)}, received {type(value).__name__}, which a file "
         "without code cannot hold. Keep the recordings and the script that learns the model, and learn it again."

@@ -104,8 +104,8 @@ def grouped(arrays: Arrays) -> dict[str, Group]:
     """Arrays by the names of their parts: "regressors.0.weights" is the array "weights" of "regressors.0"."""
     groups: dict[str, Group] = {"": Group("", {})}
     for name, array in arrays.items():
-        part, _, own = name.rpartition(".")
-        groups.setdefault(part, Group(part, {})).arrays[own] = array
+        part, _, short = name.rpartition(".")
+        groups.setdefault(part, Group(part, {})).arrays[short] = array
     return groups
 
 
