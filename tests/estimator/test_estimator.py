@@ -22,8 +22,8 @@ import psimlearn
 from oracles import ragged
 from psimlearn.datasets import random_system
 from psimlearn.errors import DataError, DivergedError, ModelFileError, PsimlearnError, SettingsError
-from psimlearn.estimator.parameters import finite, with_infinities
 from psimlearn.estimator.psim import PSIM
+from psimlearn.estimator.saved import with_infinities, without_infinities
 from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.files import model as io
 from psimlearn.filter.features import Stack, StackSquares
@@ -596,7 +596,7 @@ def test_infinite_errors_go_through_a_file(tmp_path: Path) -> None:
     assert loaded.report_ == fitted.report_
     assert loaded.summary() == fitted.summary()
     nested = {"error": np.inf, "errors": {"a": [np.inf, 1.0]}, "rank": None, "rows": [{"error": np.inf}]}
-    assert with_infinities(finite(nested)) == nested
+    assert with_infinities(without_infinities(nested)) == nested
 
 
 @pytest.mark.parametrize(
@@ -634,6 +634,8 @@ def test_sums_that_do_not_fit_are_refused(own: dict[str, Any], tmp_path: Path) -
     PSIM(**ONE | own).fit(with_inputs()).save(path, with_sums=True)
     filter, notes, arrays = io.read(path)
     assert arrays
+    io.save(filter, path, notes=notes, arrays=arrays)
+    assert PSIM.load(path).sums_ is not None  # as they are, they are accepted
     for name, array in arrays.items():
         tampered: list[dict[str, Any]] = [
             {name: np.concatenate([array, array[:1]])},
@@ -653,6 +655,10 @@ def test_notes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.psim"
     model().save(path)
     filter, notes, _ = io.read(path)
+    strange: list[dict[str, Any]] = [{}, {"n_rounds": 0}, {"trials": []}, {"more": 1}, {"settings": {"window": 3}}]
+    for change in strange:
+        io.save(filter, path, notes=notes | change)
+        PSIM.load(path)  # of one piece all the same
     senseless: list[dict[str, Any]] = [
         *({name: None} for name in notes),
         {"settings": {"windows": 5}},

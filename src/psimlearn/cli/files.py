@@ -14,7 +14,7 @@ from jaxtyping import Float
 from psimlearn.cli.formats import csv_cell, csv_numbers
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
-from psimlearn.files.atomic import whole
+from psimlearn.files.atomic import atomic
 
 __all__ = ["check_free", "csv_text", "write_table", "write_text", "written"]
 
@@ -41,7 +41,7 @@ def check_free(path: Path | None, force: bool) -> None:
 def written(path: Path) -> Iterator[BufferedIOBase]:
     """A file to write to, which gets its name when it is complete."""
     try:
-        with whole(path) as file:
+        with atomic(path) as file:
             yield file
     except OSError as error:
         raise DataError(

@@ -1,7 +1,7 @@
 """What the parameters of an estimator mean: words to be chosen from, objects to be taken, and neither by accident."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -9,12 +9,12 @@ from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 
 from psimlearn.choose.settings import Settings, Trainer
-from psimlearn.errors import DataError, ModelFileError, SettingsError
+from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
 from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.gaussian import GaussianLearner
-from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
+from psimlearn.learners.ridge import Learner, Ridge
 from psimlearn.learners.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge
 from psimlearn.recordings.forms import received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
@@ -22,16 +22,7 @@ from psimlearn.train.losses import GaussianNLL, LogLoss, Squared
 from psimlearn.train.recipe import Init, Prior, Recipe
 from psimlearn.train.score import Criterion
 
-__all__ = [
-    "at_least_one",
-    "finite",
-    "interpreted",
-    "is_symbolic",
-    "lively",
-    "plain",
-    "seed_of",
-    "with_infinities",
-]
+__all__ = ["at_least_one", "interpreted", "is_symbolic", "seed_of"]
 
 FEATURES: dict[str, type[Stack | StackSquares | SecondMoment | OneHot]] = {
     "stack": Stack,
@@ -42,11 +33,6 @@ FEATURES: dict[str, type[Stack | StackSquares | SecondMoment | OneHot]] = {
 }
 LEARNERS = ("ridge", "rff", "auto", "gaussian")
 SYMBOL_LEARNERS = ("ridge", "logistic")
-OBJECTS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (*FEATURES.values(), Ridge, RandomFourierRidge, GaussianLearner, SymbolLogistic, SymbolRidge, Recipe)
-}
-"""Settings that are objects and that a file can describe."""
 WINDOW = 5
 """Where none is given."""
 HANDY = 64
@@ -273,61 +259,3 @@ def seed_of(random_state: Any) -> int:
         raise SettingsError(
             f"random_state: required None, a whole number or a RandomState, received {random_state!r}."
         ) from error
-
-
-# -- in files --------------------------------------------------------------------------------------------------------
-
-
-def plain(name: str, value: Any) -> Any:
-    """A parameter as JSON can hold it; held-out recordings are data, and no file of ours holds data."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if is_dataclass(value) and not isinstance(value, type) and type(value) in OBJECTS.values():
-        own = {f.name: plain(f.name, getattr(value, f.name)) for f in fields(value) if f.compare}
-        return {"type": type(value).__name__} | own
-    if name == "validation":
-        return 0.2
-    if name in ("random_state", "verbose"):
-        return None
-    raise ModelFileError(
-        f"{name}: required a word, a number or one of {sorted(OBJECTS)}, received {type(value).__name__}, which a file "
-        "without code cannot hold. Keep the recordings and the script that learns the model, and learn it again."
-    )
-
-
-def lively(value: Any) -> Any:
-    """A parameter from what `plain` made of it."""
-    if not isinstance(value, dict):
-        return value
-    own = {name: lively(part) for name, part in value.items()}
-    return OBJECTS[own.pop("type")](**own)
-
-
-def finite(value: Any) -> Any:
-    """Trials and reports as JSON can hold them: an error that is infinite, of a filter that diverged, as None."""
-    if isinstance(value, Mapping):
-        return {name: finite(own) for name, own in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(own) for own in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def with_infinities(value: Any) -> Any:
-    """Trials and reports from what `finite` made of them: all that is called an error and None is infinite."""
-    if isinstance(value, dict):
-        return {
-            name: _infinite(own) if name in ("error", "errors") else with_infinities(own) for name, own in value.items()
-        }
-    return [with_infinities(own) for own in value] if isinstance(value, list) else value
-
-
-def _infinite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _infinite(own) for name, own in value.items()}
-    if isinstance(value, list):
-        return [_infinite(own) for own in value]
-    return np.inf if value is None else value

@@ -1,43 +1,28 @@
 """PSIM: the scikit-learn face of psimlearn. It chooses, trains, calibrates and reports; the mathematics lives below."""
 
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from psimlearn.choose.fit import fitted
+from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
 from psimlearn.choose.watch import Printed, Watch
-from psimlearn.errors import DataError, ModelFileError, SettingsError
+from psimlearn.errors import DataError, SettingsError
 from psimlearn.estimator.channels import checked, remember
-from psimlearn.estimator.parameters import (
-    at_least_one,
-    finite,
-    interpreted,
-    is_symbolic,
-    lively,
-    plain,
-    seed_of,
-    with_infinities,
-)
-from psimlearn.files.model import read, save
-from psimlearn.filter.conditioning import Conditional, Projected
-from psimlearn.filter.contexts import Contexts
+from psimlearn.estimator.parameters import at_least_one, interpreted, is_symbolic, seed_of
+from psimlearn.estimator.saved import Contents, load, save
 from psimlearn.filter.features import Features
 from psimlearn.filter.live import Live
 from psimlearn.filter.predict import foretold
-from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.symbols import SymbolLive
-from psimlearn.learners.gaussian import GaussianLearner
-from psimlearn.learners.ridge import Coordinates, GramSums, Learner, RandomFourierRidge, Ridge
-from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
+from psimlearn.learners.ridge import Learner, Ridge
 from psimlearn.recordings.forms import Received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
@@ -300,110 +285,26 @@ class PSIM(TransformerMixin, BaseEstimator):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str], with_sums: bool = False) -> None:
-        """Write one safe file. It holds no recordings; with `with_sums`, what `partial_fit` needs to go on."""
+        """Write one safe file, which holds no recordings.
+
+        Args:
+            path: the file to replace.
+            with_sums: keep what `partial_fit` needs to go on, too.
+        """
         check_is_fitted(self)
-        notes = {
-            "settings": {name: plain(name, value) for name, value in self.get_params(deep=False).items()},
-            "trials": finite(self.trials_),
-            "report": finite(self.report_),
-            "n_rounds": self.n_rounds_,
-            "recipe": plain("recipe", self.recipe_),
-            "learner": plain("learner", self.learner_),
-        }
-        save(self.filter_, path, notes=notes, arrays=self._sums() if with_sums else None)
+        training = Training(self.filter_, self.recipe_, self.learner_, self.sums_, self.hint_sums_)
+        contents = Contents(training, self.trials_, self.report_, self.n_rounds_)
+        save(path, self.get_params(deep=False), contents, with_sums)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "PSIM":
-        """Read what `save` wrote."""
-        filter, notes, arrays = read(path)
-        try:
-            model = cls(**{name: lively(value) for name, value in notes["settings"].items()})
-            model.filter_, model.rounds_, model.held_out_ = filter, [], []
-            remember(model, len(filter.scaling.mean), filter.names)
-            model.trials_, model.report_ = with_infinities(notes["trials"]), with_infinities(notes["report"])
-            model.recipe_, model.learner_ = lively(notes["recipe"]), lively(notes["learner"])
-            model.n_rounds_, model.sums_, model.hint_sums_ = notes["n_rounds"], None, []
-            model._restore(arrays)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ModelFileError(
-                f"{path}: required a file written by PSIM.save, received one without the estimator's settings or sums "
-                f"({error}). psimlearn.load(path) may read its filter."
-            ) from error
+        """The model that `save` wrote; raises ModelFileError for a file that cannot be trusted."""
+        model, contents = load(path, cls)
+        model.filter_, model.recipe_, model.learner_, model.sums_, model.hint_sums_ = contents.training
+        model.trials_, model.report_, model.n_rounds_ = contents.trials, contents.report, contents.n_rounds
+        model.rounds_, model.held_out_ = [], []  # a file holds no recordings
+        remember(model, len(model.filter_.scaling.mean), model.filter_.names)
         return model
-
-    def _sums(self) -> dict[str, np.ndarray]:
-        """What partial_fit needs, as arrays."""
-        if not isinstance(self.sums_, GramSums):
-            raise ModelFileError(
-                "with_sums=True needs the sums of a Ridge or RandomFourierRidge trained by DAgger, received none; save "
-                "without sums."
-            )
-        arrays = {f"sums.{name}": np.atleast_1d(value) for name, value in self.sums_._asdict().items()}
-        for i, (which, own) in enumerate(self.hint_sums_):
-            arrays |= {f"hints.{i}.{name}": np.atleast_1d(value) for name, value in own._asdict().items()}
-            arrays[f"hints.{i}.which"] = np.array(which, dtype=np.float64)
-        learner = self.learner_
-        if isinstance(learner, RandomFourierRidge) and learner.directions is not None:
-            arrays["directions"] = learner.directions
-        if isinstance(learner, Ridge | RandomFourierRidge) and learner.coordinates is not None:
-            arrays |= {f"coordinates.{name}": own.toarray() for name, own in learner.coordinates._asdict().items()}
-        if isinstance(learner, SymbolRidge) and learner.contexts is not None:
-            arrays["contexts"] = learner.contexts.counts
-        return arrays
-
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take over the arrays of a file, once all that was read is known to be of one piece."""
-        learner: Any = self.learner_  # narrowed to one class, it would be less to mypy than to replace()
-        kind: Any = _learner_of(self.filter_.regressors[-1])
-        whole = type(self.n_rounds_) is int and self.n_rounds_ >= 0 and isinstance(self.trials_, list)
-        if not (whole and isinstance(self.recipe_, Recipe) and isinstance(learner, kind)):
-            raise ValueError("n_rounds, trials, recipe or learner is not what it should be")
-        summarised(self.report_)
-        if not arrays:
-            return
-        hints: list[tuple[int, ...]] = []
-        while f"hints.{len(hints)}.which" in arrays:
-            hints.append(tuple(arrays[f"hints.{len(hints)}.which"].astype(int).tolist()))
-        _check_shapes(arrays, self._shapes(hints))
-
-        def sums(prefix: str) -> GramSums:
-            own = {name: arrays[f"{prefix}.{name}"] for name in GramSums._fields}
-            return GramSums(**own | {"n": own["n"].item(), "yy": own["yy"].item()})
-
-        self.sums_ = sums("sums")
-        self.hint_sums_ = [(which, sums(f"hints.{i}")) for i, which in enumerate(hints)]
-        if "directions" in arrays:
-            learner = replace(learner, directions=arrays["directions"])
-        if "coordinates.ridge" in arrays:
-            maps = [csr_array(arrays[f"coordinates.{name}"]) for name in Coordinates._fields]
-            learner = replace(learner, coordinates=Coordinates(*maps))
-        if "contexts" in arrays:
-            own, v = self.filter_.regressors[-1], len(self.filter_.scaling.mean)
-            assert isinstance(own, Conditional)
-            known = Contexts(own.contexts, arrays["contexts"], self.filter_.lags, v, learner.features.n_simplices)
-            learner = replace(learner, contexts=replace(known, strength=learner.strength))
-        self.learner_ = learner
-
-    def _shapes(self, hints: list[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Of the arrays that `_sums` writes for this filter, with hints grouped like this."""
-        regressor, hinting = self.filter_.regressors[-1], self.filter_.hinting
-        linear = getattr(regressor, "linear", regressor)
-        assert isinstance(linear, Linear)
-        p, q = linear.weights.shape
-        width, n_hints = (0, 0) if hinting is None else hinting.weights.shape
-        if sorted(column for which in hints for column in which) != list(range(n_hints)):
-            raise ValueError(f"sums of {n_hints} hints required, {hints} received")
-        shapes = _sums_shapes("sums", p, q)
-        for i, which in enumerate(hints):
-            shapes |= _sums_shapes(f"hints.{i}", width, len(which)) | {f"hints.{i}.which": (len(which),)}
-        if isinstance(regressor, RandomFourier):
-            shapes["directions"] = regressor.directions.shape
-            p = len(regressor.directions)
-        if isinstance(regressor, Conditional):
-            shapes["contexts"] = regressor.shares.shape
-        if self.recipe_.level_weight is not None:
-            shapes |= {f"coordinates.{name}": (p, p) for name in Coordinates._fields}
-        return shapes
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
@@ -455,24 +356,3 @@ class PSIM(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.target_tags.required = False
         return tags
-
-
-def _learner_of(regressor: Any) -> Any:
-    """The classes of learners that make regressors like this one, of those that a file can hold."""
-    if isinstance(regressor, Conditional | Projected):
-        return SymbolLogistic if getattr(regressor, "link", None) == "softmax" else SymbolRidge
-    learners = {RandomFourier: RandomFourierRidge, MeanAndVariance: GaussianLearner}
-    return learners.get(type(regressor), Ridge)
-
-
-def _sums_shapes(prefix: str, p: int, q: int) -> dict[str, tuple[int, ...]]:
-    """Of Gram sums for p inputs and q outputs."""
-    shapes = {"n": (1,), "z": (p,), "y": (q,), "zz": (p, p), "zy": (p, q), "yy": (1,)}
-    return {f"{prefix}.{name}": shape for name, shape in shapes.items()}
-
-
-def _check_shapes(arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]) -> None:
-    received = {name: array.shape for name, array in arrays.items()}
-    if received != shapes:
-        wrong = sorted(name for name in received | shapes if received.get(name) != shapes.get(name))
-        raise ValueError(f"arrays {wrong!s:.200} are missing, surplus or of another shape")

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from psimlearn.errors import PsimlearnError, SettingsError
-from psimlearn.files.atomic import whole
+from psimlearn.files.atomic import atomic
 from psimlearn.reproduce.experiment import Experiment, Job
 from psimlearn.reproduce.methods import given, learnt
 from psimlearn.reproduce.sets import fold_of, missing
@@ -151,7 +151,7 @@ def _write(path: Path, experiment: Experiment, results: dict[str, Any]) -> None:
     }
     # a line for each job
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(own, allow_nan=False)}" for key, own in results.items())
-    with whole(path) as file:
+    with atomic(path) as file:
         file.write((json.dumps(head)[:-1] + ',\n"results": {\n' + lines + "\n}}\n").encode())
 
 

@@ -1,0 +1,140 @@
+"""The parts of a filter beside its features and regressors, one codec for each."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.files.checks import require
+from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
+from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
+from psimlearn.filter.feedback import Feedback
+from psimlearn.filter.layout import Scaling
+from psimlearn.filter.regressors import Linear
+from psimlearn.filter.uncertainty import LEVELS, Calibration
+
+__all__ = ["CONSTANTS", "OPTIONAL", "PARTS", "Constants"]
+
+
+class Constants(NamedTuple):
+    """The arrays that are fields of the filter themselves."""
+
+    initial: Float[np.ndarray, " d"]
+    covariance: Float[np.ndarray, "n n"]
+    centre: Float[np.ndarray, " d"] | None = None
+
+
+def _constants_shapes(group: Group, known: Known) -> Shapes:
+    centre: Shapes = {"centre": (known.d,)} if "centre" in group.arrays else {}
+    return {"initial": (known.d,), "covariance": (known.n, known.n)} | centre
+
+
+def _check_constants(group: Group) -> None:
+    all_finite(group)
+    usable = _definite(group.arrays["covariance"])
+    require(usable, "array covariance: required a positive definite matrix, received one that has no Cholesky factor")
+
+
+def _definite(covariance: Float[np.ndarray, "n n"]) -> bool:
+    """Whether missing channels can be filled in with this covariance."""
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(covariance)).all())
+    except np.linalg.LinAlgError:
+        return False
+
+
+CONSTANTS: Codec[Constants, Known] = Codec(
+    arrays=Constants._asdict,
+    shapes=_constants_shapes,
+    check=_check_constants,
+    build=lambda group, _: Constants(**group.arrays),
+)
+
+
+def _scaling(width: Callable[[Known], int]) -> Codec[Scaling, Known]:
+    """The scaling of channels or of inputs, of which there are as many as `width` says."""
+    return Codec(
+        arrays=Scaling._asdict,
+        shapes=lambda _, known: {"mean": (width(known),), "scale": (width(known),)},
+        check=_check_scale,
+        build=lambda group, _: Scaling(**group.arrays),
+    )
+
+
+def _check_scale(group: Group) -> None:
+    all_finite(group)
+    group.require("scale", group.arrays["scale"] > 0, "numbers above 0")
+
+
+def _feedback_arrays(feedback: Feedback) -> Mapping[str, np.ndarray | None]:
+    fields = feedback._asdict()
+    del fields["weight"]  # a number, and so a setting
+    return fields
+
+
+def _feedback_shapes(group: Group, known: Known) -> Shapes:
+    shapes: Shapes = {"mean": (known.r,), "scale": (known.r,)}
+    if "directions" in group.arrays:
+        shapes["directions"] = (known.d, known.r)
+    if "low" in group.arrays or "high" in group.arrays:  # half a box is none
+        shapes |= {"low": (known.r,), "high": (known.r,)}
+    return shapes
+
+
+def _check_feedback(group: Group) -> None:
+    _check_scale(group)
+    if "low" in group.arrays:
+        group.require("low", group.arrays["low"] <= group.arrays["high"], "at most feedback.high")
+
+
+def _feedback(group: Group, known: Known) -> Feedback:
+    values: dict[str, Any] = {"weight": known.feedback_weight} | group.arrays
+    return Feedback(**values)
+
+
+FEEDBACK: Codec[Feedback, Known] = Codec(
+    arrays=_feedback_arrays,
+    shapes=_feedback_shapes,
+    check=_check_feedback,
+    build=_feedback,
+)
+
+
+def _calibration_shapes(group: Group, known: Known) -> Shapes:
+    horizons = group.size("base")
+    shape = (horizons, known.n)
+    return {"base": shape, "gain": shape, "quantiles": (len(LEVELS), *shape)}
+
+
+def _check_calibration(group: Group) -> None:
+    """NaN stands at horizons that no recording was long enough for."""
+    for name, array in group.arrays.items():
+        with np.errstate(invalid="ignore"):
+            usable = np.isnan(array) | ((array >= 0) & (array < np.inf))
+        group.require(name, usable, "finite numbers of at least 0, or NaN")
+
+
+CALIBRATION: Codec[Calibration, Known] = Codec(
+    arrays=Calibration._asdict,
+    shapes=_calibration_shapes,
+    check=_check_calibration,
+    build=lambda group, _: Calibration(**group.arrays),
+)
+
+HINTING: Codec[Linear, Known] = Codec(
+    arrays=linear_arrays,
+    shapes=lambda group, known: linear_shapes(known.d + known.n_beside, group.size("intercept")),
+    build=lambda group, _: linear(group),
+)
+
+PARTS: dict[str, Codec[Any, Known]] = {
+    "scaling": _scaling(lambda known: known.n),
+    "feedback": FEEDBACK,
+    "input_scaling": _scaling(lambda known: known.n_inputs),
+    "calibration": CALIBRATION,
+    "hinting": HINTING,
+}
+"""The codec of each part, by its name in a file, which is also the field of the filter."""
+OPTIONAL = ("input_scaling", "calibration", "hinting")
+"""Parts that a filter may lack. Such a part is there if any array of it is, so half a part is refused."""

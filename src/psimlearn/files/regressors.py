@@ -1,0 +1,170 @@
+"""The regressors that a file can hold, one codec for each kind. A new regressor is one more entry of `REGRESSORS`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from psimlearn.errors import ModelFileError
+from psimlearn.files.checks import Arrays
+from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
+from psimlearn.filter.conditioning import Conditional, Link, Projected
+from psimlearn.filter.contexts import MOST_CONTEXTS
+from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
+
+__all__ = ["REGRESSORS", "linear", "linear_arrays", "linear_shapes", "regressor_name"]
+
+
+@dataclass(frozen=True)
+class RegressorKind:
+    """One kind of regressor."""
+
+    holds: Callable[[Any], bool]
+    """Whether a regressor is of this kind. Its type must match exactly: a file cannot hold the code of a subclass."""
+    codec: Codec[Any, Known]
+    of_symbols: bool = False
+    """Whether it makes sense only with features of symbols."""
+
+
+def regressor_name(regressor: Any) -> str:
+    """The name of a regressor's kind in a file."""
+    for name, kind in REGRESSORS.items():
+        if kind.holds(regressor):
+            return name
+    raise ModelFileError(
+        f"regressor: required one of {', '.join(REGRESSORS)}, received {type(regressor).__name__}. A foreign estimator "
+        "could only be kept by pickle, which runs any code that it holds: learn with Ridge or RandomFourierRidge, or "
+        "keep the recordings and the script that learns the filter."
+    )
+
+
+# -- a linear map, of which all regressors make use --------------------------------------------------------------------
+
+
+def linear_arrays(linear: Linear) -> Arrays:
+    """The arrays of a linear map."""
+    return {"weights": linear.weights, "intercept": linear.intercept}
+
+
+def linear_shapes(p: int, q: int) -> Shapes:
+    """The shapes of a linear map with p inputs and q outputs."""
+    return {"weights": (p, q), "intercept": (q,)}
+
+
+def linear(group: Group) -> Linear:
+    """The linear map of a part that has one."""
+    return Linear(group.arrays["weights"], group.arrays["intercept"])
+
+
+# -- regressors of numbers ---------------------------------------------------------------------------------------------
+
+
+def _linear() -> RegressorKind:
+    codec: Codec[Linear, Known] = Codec(
+        arrays=linear_arrays,
+        shapes=lambda _, known: linear_shapes(known.p, known.d),
+        build=lambda group, _: linear(group),
+    )
+    return RegressorKind(lambda regressor: type(regressor) is Linear, codec)
+
+
+def _mean_and_variance() -> RegressorKind:
+    codec: Codec[MeanAndVariance, Known] = Codec(
+        arrays=lambda regressor: linear_arrays(regressor.linear),
+        shapes=lambda _, known: linear_shapes(known.p, known.d),
+        build=lambda group, _: MeanAndVariance(linear(group)),
+    )
+    return RegressorKind(lambda regressor: type(regressor) is MeanAndVariance, codec)
+
+
+def _random_fourier(raw_inputs: bool) -> RegressorKind:
+    def shapes(group: Group, known: Known) -> Shapes:
+        half = group.size("directions", 1)
+        width = 2 * half + (known.p if raw_inputs else 0)
+        return {"directions": (known.p, half)} | linear_shapes(width, known.d)
+
+    codec: Codec[RandomFourier, Known] = Codec(
+        arrays=lambda regressor: {"directions": regressor.directions} | linear_arrays(regressor.linear),
+        shapes=shapes,
+        build=lambda group, _: RandomFourier(group.arrays["directions"], raw_inputs, linear(group)),
+    )
+    return RegressorKind(
+        lambda regressor: type(regressor) is RandomFourier and bool(regressor.raw_inputs) is raw_inputs, codec
+    )
+
+
+# -- regressors of symbols ---------------------------------------------------------------------------------------------
+
+
+def _projected() -> RegressorKind:
+    codec: Codec[Projected, Known] = Codec(
+        arrays=_mixture_arrays,
+        shapes=lambda _, known: _mixture_shapes(1, known.d) | linear_shapes(known.p, known.d),
+        check=_check_mixture,
+        build=lambda group, known: Projected(linear(group), *_mixture(group), known.features),
+    )
+    return RegressorKind(lambda regressor: type(regressor) is Projected, codec, of_symbols=True)
+
+
+def _conditional(link: Link) -> RegressorKind:
+    def shapes(group: Group, known: Known) -> Shapes:
+        c = group.size("contexts")
+        # the linear map sees no lags, and has a block of outputs for each symbol
+        blocks = linear_shapes(known.r + known.n_controls, known.n * known.d)
+        return {"contexts": (c,)} | _mixture_shapes(c, known.d) | blocks
+
+    def check(group: Group) -> None:
+        _check_mixture(group)
+        numbers = group.arrays["contexts"]
+        rises = np.diff(numbers, prepend=-1.0) > 0
+        usable = rises & (numbers % 1 == 0) & (numbers < MOST_CONTEXTS)
+        usable[0] &= numbers[0] == 0  # the empty context
+        group.require("contexts", usable, "whole numbers that rise from 0")
+
+    def build(group: Group, known: Known) -> Conditional:
+        numbers = group.arrays["contexts"].astype(np.int64)
+        return Conditional(linear(group), numbers, *_mixture(group), known.features, link)
+
+    codec: Codec[Conditional, Known] = Codec(
+        arrays=lambda regressor: {"contexts": regressor.contexts.astype(np.float64)} | _mixture_arrays(regressor),
+        shapes=shapes,
+        check=check,
+        build=build,
+    )
+    return RegressorKind(
+        lambda regressor: type(regressor) is Conditional and regressor.link == link, codec, of_symbols=True
+    )
+
+
+def _mixture_arrays(regressor: Conditional | Projected) -> Arrays:
+    """The linear map, and the distributions of which every belief has a share."""
+    mixed = {"floor": np.array([regressor.context_share]), "shares": regressor.shares}
+    return mixed | linear_arrays(regressor.linear)
+
+
+def _mixture_shapes(c: int, d: int) -> Shapes:
+    return {"floor": (1,), "shares": (c, d)}
+
+
+def _check_mixture(group: Group) -> None:
+    all_finite(group)
+    for name in ("floor", "shares"):
+        array = group.arrays[name]
+        group.require(name, (array >= 0) & (array <= 1), "shares from 0 to 1")
+
+
+def _mixture(group: Group) -> tuple[np.ndarray, float]:
+    return group.arrays["shares"], float(group.arrays["floor"][0])
+
+
+REGRESSORS: dict[str, RegressorKind] = {
+    "Linear": _linear(),
+    "RandomFourier": _random_fourier(raw_inputs=False),
+    "RandomFourier with raw inputs": _random_fourier(raw_inputs=True),
+    "MeanAndVariance": _mean_and_variance(),
+    "Projected": _projected(),
+    "Conditional": _conditional("simplex"),
+    "Conditional by softmax": _conditional("softmax"),
+}
+"""Every kind of regressor that a file can hold, by name."""

@@ -1,0 +1,237 @@
+"""Model files for tests: filters of every kind, their files, and a forger who can hash anew what he changed."""
+
+import hashlib
+import json
+import struct
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracles import ragged
+from psimlearn.errors import ModelFileError
+from psimlearn.files.model import load, save
+from psimlearn.filter.conditioning import Conditional, Projected
+from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.filter.feedback import Feedback
+from psimlearn.filter.filter import Filter
+from psimlearn.filter.layout import Scaling
+from psimlearn.filter.onehot import OneHotMarginals, OneHotProduct
+from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
+from psimlearn.filter.uncertainty import LEVELS, Calibration
+from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.recordings.trajectories import Trajectories
+
+Array = np.ndarray
+WINDOW = 2
+FEATURES: dict[str, Any] = {
+    "stack": Stack,
+    "squares": StackSquares,
+    "moments": SecondMoment,
+}
+
+
+# -- filters of every kind ---------------------------------------------------------------------------------------------
+
+
+def made(case: str, n: int = 2) -> Filter:
+    """A filter of random numbers, with the parts that the words of the case ask for."""
+    if "symbols" in case:
+        return made_of_symbols(case)
+    rng = np.random.default_rng(len(case))
+    features = next((FEATURES[word] for word in FEATURES if word in case), Stack)(WINDOW)
+    d = features(np.zeros((1, WINDOW, n))).shape[1]
+    r = 3 if "rank" in case else d
+    lags = 3 if "lags" in case else 1
+    inputs = 2 if "inputs" in case else 0
+    beside = lags * n + inputs * (2 if "feedthrough" in case else 1)
+    low, high = np.sort(rng.standard_normal((2, r)) * 3, axis=0)
+
+    def linear(p: int, q: int) -> Linear:
+        return Linear(rng.standard_normal((p, q)) * 0.3 / p, rng.standard_normal(q))
+
+    def regressor() -> Linear | RandomFourier | MeanAndVariance:
+        if "fourier" not in case:
+            plain = linear(r + beside, d)
+            return MeanAndVariance(plain) if "variances" in case else plain
+        raw = "raw" in case
+        return RandomFourier(rng.standard_normal((r + beside, 7)), raw, linear(14 + raw * (r + beside), d))
+
+    calibration = Calibration(rng.random((5, n)), rng.random((5, n)), rng.random((len(LEVELS), 5, n)))
+    calibration.base[-1] = calibration.gain[-1] = calibration.quantiles[:, -1] = np.nan
+    return Filter(
+        features=features,
+        regressors=tuple(regressor() for _ in range(30 if "steps" in case else 1)),
+        initial=rng.standard_normal(d),
+        scaling=Scaling(rng.standard_normal(n), rng.random(n) + 0.1),
+        feedback=Feedback(
+            rng.standard_normal(r),
+            rng.random(r) + 0.1,
+            0.7,
+            rng.standard_normal((d, r)) if "rank" in case else None,
+            *((None, None) if "open" in case else (low, high)),
+        ),
+        centre=None if "last" in case else rng.standard_normal(d),
+        covariance=np.eye(n) + 0.3,
+        lags=lags,
+        input_scaling=Scaling(rng.standard_normal(inputs), rng.random(inputs) + 0.1) if inputs else None,
+        feedthrough="feedthrough" in case,
+        calibration=calibration if "calibrated" in case else None,
+        hinting=linear(d + beside, 2) if "hints" in case else None,
+        names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
+    )
+
+
+def made_of_symbols(case: str) -> Filter:
+    """A filter of two symbols."""
+    rng, n = np.random.default_rng(len(case)), 2
+    features = (OneHotMarginals if "marginals" in case else OneHotProduct)(WINDOW)
+    d, lags = features.width(n), 2
+    contexts = np.array([0, 1, 2, 5])
+    p, q = (d + lags * n, d) if "projected" in case else (d, n * d)
+    linear = Linear(rng.random((p, q)), rng.random(q))
+    shares = rng.random((1 if "projected" in case else len(contexts), d))
+    regressor: Any = Projected(linear, shares, 0.2, features)
+    if "projected" not in case:
+        link: Any = "softmax" if "softmax" in case else "simplex"
+        regressor = Conditional(linear, contexts, shares, 0.2, features, link)
+    return Filter(
+        features=features,
+        regressors=(regressor,),
+        initial=np.full(d, features.n_simplices / d),
+        scaling=Scaling(np.zeros(n), np.ones(n)),
+        feedback=Feedback(np.zeros(d), np.ones(d)),
+        centre=np.zeros(d),
+        covariance=np.eye(n),
+        lags=lags,
+        alphabet=Alphabet((1, "1"), other="1"),
+    )
+
+
+CASES = [
+    "linear",
+    "linear open last",
+    "linear rank lags names",
+    "linear steps",
+    "fourier",
+    "fourier raw last rank",
+    "fourier raw steps lags",
+    "squares calibrated last open",
+    "moments calibrated",
+    "moments fourier raw last hints lags",
+    "inputs",
+    "inputs feedthrough lags hints calibrated names",
+    "squares variances lags",
+    "symbols",
+    "symbols marginals softmax",
+    "symbols projected",
+    "everything: squares fourier raw steps rank lags inputs feedthrough calibrated hints names",
+]
+
+
+def recordings(filter: Filter) -> Trajectories:
+    """Some for this filter, with gaps, and with inputs if it knows any."""
+    rng = np.random.default_rng(0)
+    if filter.alphabet is not None:
+        return Trajectories.of_symbols([[1, "1", None, "1", 1, 1], ["1"], ["1", "1", 1, "2"]], alphabet=filter.alphabet)
+    n_inputs = 0 if filter.input_scaling is None else len(filter.input_scaling.mean)
+    data = ragged([12, 1, 30, 7], 2, rng, missing=0.1)
+    return replace(data, inputs=rng.standard_normal((50, n_inputs)) if n_inputs else None)
+
+
+def says(filter: Filter) -> list[Array]:
+    """All that a filter says of some recordings."""
+    data = recordings(filter)
+    state = filter.run(data)[1]
+    future = None if data.inputs is None else data.inputs[:24].reshape(4, 6, -1)
+    said = [filter.forecast(data, 4), filter.log_likelihood(data), *state, filter.ahead(state, 6, future)]
+    if filter.calibration is not None:
+        prediction = filter.predict(state, 6, future)
+        said += [prediction.std, *prediction.interval(0.9)]
+    return said + ([filter.hints(data)] if filter.hinting is not None else [])
+
+
+def same(a: list[Array], b: list[Array]) -> bool:
+    return len(a) == len(b) and all(np.array_equal(x, y, equal_nan=True) for x, y in zip(a, b, strict=True))
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+USUAL = "everything: squares fourier raw rank inputs feedthrough calibrated hints"
+USUAL_ARRAYS = [
+    *("initial", "centre", "covariance", "scaling.mean", "scaling.scale"),
+    *("feedback.mean", "feedback.scale", "feedback.directions", "feedback.low", "feedback.high"),
+    *("input_scaling.mean", "input_scaling.scale", "hinting.weights", "hinting.intercept"),
+    *("calibration.base", "calibration.gain", "calibration.quantiles"),
+    *("regressors.0.directions", "regressors.0.weights", "regressors.0.intercept"),
+]
+"""All the arrays of the file of that case."""
+
+
+@cache
+def model_bytes(case: str = USUAL) -> bytes:
+    """The file of a filter with these parts, and with a note."""
+    with TemporaryDirectory() as folder:
+        save(made(case), Path(folder) / "model", notes={"note": "ä"})
+        return (Path(folder) / "model").read_bytes()
+
+
+def safetensors_file(arrays: dict[str, Array], metadata: Any, **entries: Any) -> bytes:
+    """The format by hand, with whatever headers and arrays; keyword arguments add entries to the header."""
+    header, data = dict(entries), b""
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    types = {"f8": "F64", "f4": "F32", "i8": "I64", "b1": "BOOL"}
+    for name, array in arrays.items():
+        end = len(data) + array.nbytes
+        header[name] = {
+            "dtype": types[array.dtype.str[1:]],
+            "shape": list(array.shape),
+            "data_offsets": [len(data), end],
+        }
+        data += array.tobytes()
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def contents(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Settings and arrays of a file, by hand."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    about = json.loads(header.pop("__metadata__")["psimlearn"])
+    return about, {
+        name: np.frombuffer(data[8 + size :][slice(*entry["data_offsets"])]).reshape(entry["shape"]).copy()
+        for name, entry in header.items()
+    }
+
+
+def canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def forged(about: dict[str, Any], arrays: dict[str, Array]) -> bytes:
+    """A file that says this, hashed anew as the description of the format has it."""
+    about = {key: value for key, value in about.items() if key != "sha256"}
+    hashed = canonical(about).encode()
+    for name in sorted(arrays):
+        hashed += canonical([name, arrays[name].dtype.str, list(arrays[name].shape)]).encode() + arrays[name].tobytes()
+    about["sha256"] = hashlib.sha256(hashed).hexdigest()
+    return safetensors_file(arrays, {"psimlearn": canonical(about)})
+
+
+def accepted(data: bytes, folder: Path) -> Filter:
+    """Load a file that has nothing wrong: beside refusals, the proof that not every file is refused."""
+    (folder / "model").write_bytes(data)
+    return load(folder / "model")
+
+
+def refused(data: bytes, folder: Path, message: str | None = None) -> None:
+    (folder / "model").write_bytes(data)
+    with pytest.raises(ModelFileError, match=message) as error:
+        load(folder / "model")
+    assert str(folder / "model") in str(error.value)
