@@ -401,14 +401,14 @@ def test_questions_that_have_no_answer() -> None:
     filter, _ = learnt("plain")
     live = Live(filter)
     for answer in ("log_likelihood", "hints"):
-        with pytest.raises(SettingsError, match="none was taken yet: update first"):
+        with pytest.raises(SettingsError, match="received none yet; call update first"):
             getattr(live, answer)
     for wrong in (0, -1):
         with pytest.raises(SettingsError, match="horizon: required a whole number of at least 1, received"):
             live.predict(wrong)
     with pytest.raises(SettingsError, match="steps: required"):
         live.forecast(0)
-    with pytest.raises(SettingsError, match="required one of them, received both"):
+    with pytest.raises(SettingsError, match="either return_std or coverage, not both"):
         live.predict(return_std=True, coverage=0.9)
     with pytest.raises(SettingsError, match="coverage: required"):
         live.predict(coverage=1.5)
