@@ -31,7 +31,7 @@ def with_inputs(trajectories: Trajectories, rng: np.random.Generator) -> Traject
 
 @cache
 def learnt(case: str) -> tuple[Filter, Trajectories]:
-    """A filter of some kind and the recordings it was learnt from."""
+    """A filter of this kind, and the recordings that it was learnt from."""
     rng = np.random.default_rng(3)
     data = ragged(LENGTHS * 4, 2, rng, missing=0.15 if "gaps" in case else 0.0)
     if "inputs" in case:
@@ -81,7 +81,7 @@ def test_batch_equals_online(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_bank_of_streams_equals_each_alone(case: str) -> None:
-    """Streams of one bank with clocks of their own: some start late, some get nothing for a while."""
+    """A bank of streams equals single streams, also where channels or whole rows are missing."""
     filter, data = learnt(case)
     rng = np.random.default_rng(0)
     u = None if data.inputs is None else rng.standard_normal((12, 4, 2))
@@ -96,7 +96,7 @@ def test_a_bank_of_streams_equals_each_alone(case: str) -> None:
     np.testing.assert_allclose(bank.belief, np.concatenate([s.belief for s in alone]), rtol=0, atol=1e-10)
 
 
-def test_streams_keep_their_own_clocks() -> None:
+def test_streams_of_different_age_step_together() -> None:
     filter, data = learnt("forward")
     early, late = data[1].values[:5], data[3].values[:2]
     one, two = filter.start(1), filter.start(1)
@@ -112,7 +112,7 @@ def test_streams_keep_their_own_clocks() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_causality(case: str) -> None:
-    """Whatever happens from row 8 on, all that was predicted before row 8 and earlier stays the same."""
+    """Changed observations from row 8 on do not change predictions made before row 8 or before earlier rows."""
     filter, data = learnt(case)
     changed = data.values.copy()
     start, end = data.offsets[1], data.offsets[2]
@@ -126,7 +126,7 @@ def test_causality(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_forecasts_row_by_row(case: str) -> None:
-    """Blocks of the belief, then the last block after feeding block 1 back; with known inputs always block 1."""
+    """Forecasts are blocks of the belief, then its last block after steps with block 1; with inputs, always block 1."""
     filter, data = learnt(case)
     horizon, window = 6, filter.features.window
     predicted = filter.forecast(data, horizon)
@@ -159,7 +159,7 @@ def test_forecasts_of_the_exact_filter_equal_the_kalman_filters_at_any_horizon()
 
 
 def test_a_row_that_did_not_arrive_is_a_plain_prediction() -> None:
-    """With nothing seen the innovation is zero: O s becomes O A s."""
+    """Without an observation the innovation is zero: O s becomes O A s."""
     rng = np.random.default_rng(1)
     system = random_system(rng)
     filter, O = system.predictive_filter(2), system.observability(2)
@@ -196,7 +196,7 @@ def test_error_covariance_of_complete_rows() -> None:
 
 
 def test_the_box_bounds_what_is_fed_back_and_nothing_else() -> None:
-    """A step that doubles: the belief fed back stops at 1, the prediction read from it does not."""
+    """The step doubles the belief: the feedback stops at 1, the predictions do not."""
     filter = Filter(
         features=Stack(1),
         regressors=(Linear(np.array([[2.0], [1.0]]), np.zeros(1)),),
@@ -213,7 +213,7 @@ def test_the_box_bounds_what_is_fed_back_and_nothing_else() -> None:
 
 
 def test_lags_and_last_observation_by_hand() -> None:
-    """m_{t+1} = x_t + 10 x_{t-1} + x_t: weights on the two last observations, and the prior that x_t stays."""
+    """The filter m_{t+1} = x_t + 10 x_{t-1} + x_t has weights on two lags, and the prior that x_t stays."""
     filter = Filter(
         features=Stack(1),
         regressors=(Linear(np.array([[0.0], [1.0], [10.0]]), np.zeros(1)),),
@@ -290,7 +290,7 @@ def test_black_box_regressors_roll_and_step_alike() -> None:
 
 
 def test_second_moments_hold_a_likelihood_of_any_continuation() -> None:
-    """On white noise the belief is the noise's own Gaussian, so its log-likelihood is that of the noise."""
+    """On white noise the belief is the Gaussian of the noise, so log-likelihoods under both agree."""
     rng = np.random.default_rng(0)
     data = Trajectories.of(rng.standard_normal((300, 30, 1)))
     filter = best(dagger(data, data, SecondMoment(2), Ridge(1e-2), rng=rng, n_rounds=2)).filter

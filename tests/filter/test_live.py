@@ -1,4 +1,4 @@
-"""Online filtering equals batch filtering, whatever the filter, and streams keep to themselves."""
+"""Online filtering equals batch filtering for every kind of filter, and streams do not influence each other."""
 
 import copy
 import pickle
@@ -23,6 +23,7 @@ from psimlearn.filter.live import Live
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.streams import FoldedStreams, SteppedStreams
+from psimlearn.filter.streams import streams as new_streams
 from psimlearn.filter.uncertainty import calibrated
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
@@ -35,22 +36,22 @@ HORIZON = 6
 
 
 def whole(filter: Filter, rng: np.random.Generator) -> Filter:
-    """The same filter in a tighter box, with a calibration and a read-out of two hints, both made up."""
+    """The same filter in a tighter box, with an invented calibration and an invented read-out of two hints."""
     n, d = len(filter.scaling.mean), len(filter.initial)
     n_inputs = 0 if filter.input_scaling is None else len(filter.input_scaling.mean) * (1 + filter.feedthrough)
     errors = rng.standard_normal((80, 8, n)) * np.arange(1, 9)[:, None]
-    own = None if isinstance(filter.features, Stack) else rng.random((80, 8, n)) + 0.1
+    claimed = None if isinstance(filter.features, Stack) else rng.random((80, 8, n)) + 0.1
     width = d + n * filter.lags + n_inputs
     hinting = Linear(rng.standard_normal((width, 2)), rng.standard_normal(2))
     feedback = filter.feedback
     if feedback.low is not None and feedback.high is not None:
         feedback = feedback._replace(low=feedback.low / 4, high=feedback.high / 4)
-    return replace(filter, feedback=feedback, calibration=calibrated(errors, own), hinting=hinting)
+    return replace(filter, feedback=feedback, calibration=calibrated(errors, claimed), hinting=hinting)
 
 
 @cache
 def learnt(case: str) -> tuple[Filter, Trajectories]:
-    """A filter of some kind and the recordings it was learnt from."""
+    """A filter of this kind, and the recordings that it was learnt from."""
     rng = np.random.default_rng(3)
     data = ragged(LENGTHS * (4 if "forward" in case else 1), 2, rng, missing=0.15 if "gaps" in case else 0.0)
     if "gaps" in case:
@@ -134,7 +135,7 @@ def test_every_answer_equals_the_batchs(case: str) -> None:
     ahead, likelihood, hints = filter.forecast(data, HORIZON), filter.log_likelihood(data), filter.hints(data)
     units = 1 + np.abs(data.values[np.isfinite(data.values)]).max()  # of the recordings
     live, recording, start = Live(filter), data[1], data.offsets[1]
-    assert type(live._streams) is (FoldedStreams if case in FOLDED else SteppedStreams)
+    assert type(new_streams(filter, 1)) is (FoldedStreams if case in FOLDED else SteppedStreams)
     for t, x in enumerate(recording.values):
         close(live.belief, before[start + t])
         future = recording.inputs
@@ -152,7 +153,7 @@ def test_every_answer_equals_the_batchs(case: str) -> None:
 
 
 def test_the_cases_are_what_they_say() -> None:
-    """Rows with nothing in them, with something missing, and beliefs that meet the box."""
+    """The cases have empty rows, rows with one missing channel, and beliefs that reach the box."""
     filter, data = learnt("gaps lags last")
     assert np.isnan(data[1].values).all(axis=1).sum() >= 2
     assert (np.isnan(data[1].values).sum(axis=1) == 1).sum() >= 2
@@ -162,7 +163,7 @@ def test_the_cases_are_what_they_say() -> None:
 
 
 def counting() -> Filter:
-    """m_{t+1} = x_t + 10 x_{t-1} + 100 m_t + x_t, of one channel and window 1."""
+    """The filter m_{t+1} = x_t + 10 x_{t-1} + 100 m_t + x_t, with one channel and window 1."""
     return Filter(
         features=Stack(1),
         regressors=(Linear(np.array([[100.0], [1.0], [10.0]]), np.zeros(1)),),
@@ -184,7 +185,7 @@ def test_counting_by_hand() -> None:
     assert live.predict().tolist() == [2 + 10 * 1 - 100 + 2]  # -88 was boxed to -1
     live.update([30.0])
     assert live.predict().tolist() == [30 + 10 * 2 - 100 + 30]
-    live.update(None)  # -20 was expected, which is taken for seen
+    live.update(None)  # the expected -20 is taken as observed
     assert live.predict().tolist() == [-20 + 10 * 30 - 100 - 20]
     assert live.predict(2).tolist() == [160 + 10 * -20 + 100 + 160]
     assert live.forecast(2).tolist() == [[160.0], [220.0]]
@@ -202,7 +203,7 @@ def drive(live: Live, x: np.ndarray, u: np.ndarray | None, each: Callable[[int],
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_bank_equals_each_stream_alone(case: str) -> None:
-    """Some channels and some whole streams are missing now and then, and one stream starts again halfway."""
+    """Some channels and some whole streams are missing at times, and one stream starts again halfway."""
     filter, data = learnt(case)
     rng = np.random.default_rng(0)
     x = filter.scaling.mean + filter.scaling.scale * rng.standard_normal((12, 4, 2))
@@ -234,7 +235,7 @@ def test_a_bank_equals_each_stream_alone(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["lags last", "forward gaps open"])
 def test_streams_do_not_touch_each_other(case: str) -> None:
-    """One stream diverges, gets nothing, and starts again: the others do not notice."""
+    """One stream diverges, misses a row, and starts again: the other streams stay the same."""
     filter, _ = learnt(case)
     x = np.random.default_rng(0).standard_normal((9, 3, 2))
     wild = x.copy()
@@ -293,7 +294,7 @@ def test_copies_go_their_own_way(n_streams: int, case: str, duplicate: Callable[
     drive(straight, x, None)
     np.testing.assert_array_equal(live.belief, straight.belief)
     np.testing.assert_array_equal(live.log_likelihood, straight.log_likelihood)
-    live.belief[...] = 7.0  # a value, not a window into the filter
+    live.belief[...] = 7.0  # `belief` is a copy: writing to it does not change the filter
     np.testing.assert_array_equal(live.belief, straight.belief)
 
 
@@ -356,7 +357,7 @@ def test_future_inputs() -> None:
 
 @pytest.mark.parametrize("case", ["inputs feedthrough lags", "forward lags last inputs feedthrough"])
 def test_inputs_that_become_known_late_count_all_the_same(case: str) -> None:
-    """With feed-through, a forecast with future inputs is the same whether or not update was told the next one."""
+    """With feed-through, a forecast with future inputs is the same whether or not `update` received the next inputs."""
     filter, _ = learnt(case)
     x, u = np.random.default_rng(0).standard_normal((2, 4, 3, 2))
     told, held = Live(filter, 3), Live(filter, 3)
@@ -374,7 +375,7 @@ def test_inputs_that_become_known_late_count_all_the_same(case: str) -> None:
 @pytest.mark.parametrize("n_streams", [1, 3])
 @pytest.mark.parametrize("case", ["plain", "squares gaps", "squares last gaps"])
 def test_uncertainty(case: str, n_streams: int) -> None:
-    """Against the filter's own deviations, with the age of the last observation counted here by hand."""
+    """Live deviations equal the deviations of `Filter.predict`; the age of the last observation is counted by hand."""
     filter, _ = learnt(case)
     assert filter.calibration is not None
     x = np.random.default_rng(0).standard_normal((5, n_streams, 2))
@@ -395,21 +396,21 @@ def test_uncertainty(case: str, n_streams: int) -> None:
     for ours, theirs in zip(live.predict(4, coverage=0.9), (mean, mean - reach, mean + reach), strict=True):
         close(ours, theirs[0, 3] if n_streams == 1 else theirs[:, 3])
     live.update(np.zeros((n_streams, 2))[0 if n_streams == 1 else slice(None)])
-    assert np.isfinite(live.forecast(8, return_std=True)[1]).all()  # something was seen again
+    assert np.isfinite(live.forecast(8, return_std=True)[1]).all()  # an observation arrived again
 
 
 def test_questions_that_have_no_answer() -> None:
     filter, _ = learnt("plain")
     live = Live(filter)
     for answer in ("log_likelihood", "hints"):
-        with pytest.raises(SettingsError, match="none was taken yet: update first"):
+        with pytest.raises(SettingsError, match="received none yet; call update first"):
             getattr(live, answer)
     for wrong in (0, -1):
         with pytest.raises(SettingsError, match="horizon: required a whole number of at least 1, received"):
             live.predict(wrong)
     with pytest.raises(SettingsError, match="steps: required"):
         live.forecast(0)
-    with pytest.raises(SettingsError, match="required one of them, received both"):
+    with pytest.raises(SettingsError, match="either return_std or coverage, not both"):
         live.predict(return_std=True, coverage=0.9)
     with pytest.raises(SettingsError, match="coverage: required"):
         live.predict(coverage=1.5)
@@ -471,7 +472,7 @@ def run(rounds):
 tracemalloc.start()
 run(2)
 before = tracemalloc.get_traced_memory()[0]
-run(98)
+run(38)
 print(tracemalloc.get_traced_memory()[0] - before)
 print([name for name in ("scipy", "sklearn", "pandas", "jax") if name in sys.modules])
 """
@@ -479,5 +480,5 @@ print([name for name in ("scipy", "sklearn", "pandas", "jax") if name in sys.mod
 
 def test_a_long_run_needs_no_memory_and_no_training_libraries() -> None:
     out = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True).stdout.split("\n")
-    assert int(out[0]) < 50_000  # one float kept per row would be 784 000; Python hoards some small objects
+    assert int(out[0]) < 50_000  # one pointer kept per row would be 304 000; Python keeps some small objects
     assert out[1] == "[]"

@@ -1,6 +1,6 @@
-"""The contract of all runners: each takes the steps of the textbook, whatever the filter and whatever is missing.
+"""The contract of all runners: each takes the steps of the textbook, for every kind of filter, with and without gaps.
 
-Filters are made of random numbers, not trained: what is tested is how they run, and every combination is cheap.
+Filters are made of random numbers and not trained: the tests are about runners, and every combination is cheap.
 """
 
 from dataclasses import replace
@@ -37,7 +37,7 @@ FEATURES: dict[str, Features] = {
 
 
 class Wild(Opaque):
-    """A regressor of which nothing is known but its call."""
+    """A regressor that can only be called."""
 
     def __init__(self, weights: np.ndarray) -> None:
         self.weights = weights
@@ -47,7 +47,7 @@ class Wild(Opaque):
 
 
 def regressor(kind: str, p: int, d: int, rng: np.random.Generator) -> Any:
-    """A contraction: beliefs neither die out nor diverge."""
+    """A random regressor that is a contraction, so that beliefs do not diverge."""
 
     def linear(rows: int) -> Linear:
         return Linear(rng.uniform(-0.4, 0.4, (rows, d)) / np.sqrt(rows), rng.uniform(-0.3, 0.3, d))
@@ -61,14 +61,14 @@ def regressor(kind: str, p: int, d: int, rng: np.random.Generator) -> Any:
 
 
 def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank: bool, box: bool, seed: int) -> Filter:
-    """A filter of two channels with everything that a step can have."""
+    """A random filter of two channels with these settings."""
     rng = RNG(seed)
     d = int(features(np.zeros((1, WINDOW, N))).shape[1])
     r, p_inputs = 3 if rank else d, {"none": 0, "inputs": 1, "feedthrough": 2}[inputs]
     p = r + lags * N + p_inputs
     kinds = ["linear", "linear", "waves"] if kind == "two in turn" else [kind]
     bound = rng.uniform(0.05, 0.3, r)
-    box = box or kind == "variances"  # an exponential of an open belief has no bound
+    box = box or kind == "variances"  # without a box the exponential could overflow
     root = rng.standard_normal((N, N))
     return Filter(
         features=features,
@@ -100,13 +100,13 @@ def drawn(missing: bool, inputs: str, seed: int) -> Trajectories:
     data = ragged([5, 1, 7], N, RNG(seed), 0.25 if missing else 0.0)
     values = data.values.copy()
     if missing:
-        values[[0, 9, 10]] = np.nan  # a first row, and two rows in a row, with nothing seen
+        values[[0, 9, 10]] = np.nan  # the first row, and two rows in succession, are empty
     u = None if inputs == "none" else RNG(seed + 1).standard_normal((len(values), 1))
     return replace(data, values=values, inputs=u)
 
 
 def textbook(filter: Filter, data: Trajectories) -> list[np.ndarray]:
-    """m_1 .. m_{T+1} of every recording, one row at a time."""
+    """The beliefs m_1 .. m_{T+1} of every recording, one row at a time."""
     out = []
     for part in data:
         state, u = filter.start(1), part.inputs
@@ -124,7 +124,7 @@ def close(a: Any, b: Any) -> None:
 
 
 def hold(filter: Filter, data: Trajectories) -> None:
-    """Every runner to the textbook."""
+    """Hold every runner to the textbook."""
     slow = textbook(filter, data)
     before, after = filter.run(data)
     close(before, np.concatenate([beliefs[:-1] for beliefs in slow]))
@@ -136,7 +136,7 @@ def hold(filter: Filter, data: Trajectories) -> None:
 
 
 def hold_live(filter: Filter, data: Trajectories, slow: list[np.ndarray]) -> None:
-    """One stream alone, and a bank of which each stream starts again when its recording ends."""
+    """Hold a single stream, and a bank whose streams start again when their recordings end, to the textbook."""
     alone, bank = Live(filter), Live(filter, len(data))
     met = []
     for part in data:
@@ -174,7 +174,7 @@ def test_every_runner_takes_the_steps_of_the_textbook(kind: str, name: str) -> N
 @pytest.mark.parametrize("name", FEATURES)
 @pytest.mark.parametrize("kind", ["linear", "waves", "waves and raw"])
 def test_back_propagation_takes_the_steps_of_the_textbook(kind: str, name: str) -> None:
-    """JAX compiles each form for a second, so a part of the combinations: each value of each setting, twice or more."""
+    """JAX compiles each form for a second, so only some combinations run; each value of each setting occurs."""
     jax = pytest.importorskip("jax")
     settings = [
         ("none", 1, "mean", False, True, False),
@@ -205,7 +205,7 @@ def test_symbols_run_alike(kind: str, gaps: bool, lags: int) -> None:
     rng, features, v = RNG(lags), OneHotMarginals(WINDOW), 3
     d = features.width(v)
     symbols = [[int(s) for s in rng.integers(0, v, length)] for length in (7, 1, 12)]
-    data = Trajectories.of_symbols([[None if gaps and rng.random() < 0.2 else s for s in own] for own in symbols])
+    data = Trajectories.of_symbols([[None if gaps and rng.random() < 0.2 else s for s in row] for row in symbols])
     recent = rng.integers(-1, v, (200, lags))
     contexts = Contexts.of(recent, np.eye(v)[rng.integers(0, v, (200, WINDOW))].reshape(200, d), v, WINDOW)
     if kind == "joint":
@@ -228,8 +228,8 @@ def test_symbols_run_alike(kind: str, gaps: bool, lags: int) -> None:
     hold(filter, data)
 
 
-def test_the_textbook_itself_is_the_equation_of_the_paper_and_ours() -> None:
-    """One step by explicit matrices: feedback, box, lags, input and next input, prior."""
+def test_the_textbook_step_equals_its_equation_written_out() -> None:
+    """The equation has feedback, box, lags, input and next input, and prior, by explicit matrices."""
     filter = made("linear", Stack(WINDOW), "feedthrough", 3, "last", True, True, 5)
     x, u = RNG(0).standard_normal((4, N)), RNG(1).standard_normal((5, 1))
     state = filter.start(1)

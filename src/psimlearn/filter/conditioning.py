@@ -1,12 +1,12 @@
 """Updates of beliefs about symbols: regressors whose outputs are distributions.
 
-The exact update of a belief m by a symbol x is a ratio, P(x, f given the past) / P(x given the past); and both are
-linear in m for a hidden Markov model. So the joint probabilities are regressed on m, the block of the symbol seen is
-picked, brought onto the simplex, and that is the next belief. A row of probabilities in place of a symbol gives the
-mixture of what each symbol would give: what was not observed is averaged over, and exactly so.
+The exact update of a belief m by a symbol x is a ratio, P(x, f given the past) / P(x given the past). For a hidden
+Markov model both probabilities are linear in m. So the joint probabilities are regressed on m; the block of the
+observed symbol, brought onto the simplex, is the next belief. A row of probabilities in place of a symbol gives the
+mixture of the beliefs after each symbol: this averages exactly over a symbol that was not observed.
 
-A share of every belief is what followed the last few symbols in training. A small share keeps anything from being
-impossible; a large one makes k-grams of the filter, which for text is as it should be.
+Part of every belief is the distribution that followed the last few symbols in training. A small share of it keeps every
+future possible; a large share turns the filter into a k-gram model, which suits text.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from psimlearn.filter.regressors import Drive, Linear, Opaque
 __all__ = ["Conditional", "Link", "Projected", "recent_symbols"]
 
 Link = Literal["simplex", "softmax"]
-"""From the outputs of a linear map to a distribution: clip and scale, or exponentiate and scale."""
+"""The way from outputs of a linear map to a distribution: clip and scale, or exponentiate and scale."""
 CERTAIN = 1 - 1e-9
-"""A row with an entry above this is one symbol; any other is an expectation."""
+"""A row with an entry above this bound is one symbol; any other row is an expectation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +37,11 @@ class Conditional(Opaque):
 
     linear: Linear
     contexts: Int[np.ndarray, " c"]
-    """The numbers of contexts, as in `Contexts`; the first is the empty one."""
+    """The numbers of the contexts, as in `Contexts`; the empty context is the first."""
     shares: Float[np.ndarray, "c d"]
-    """What followed each."""
+    """The distribution of futures after each context."""
     context_share: float
-    """The share of that in every belief."""
+    """The weight of that distribution in every belief."""
     features: OneHot
     link: Link
 
@@ -51,29 +51,29 @@ class Conditional(Opaque):
         m, known = z[:, :d], z[:, d:]
         rows, symbols = np.nonzero(known[:, : self._n_symbols])
         given = self._given(self._regressed(m, known)[rows], symbols, self._places(known, rows, symbols))
-        if len(rows) == len(z):  # each is one symbol
+        if len(rows) == len(z):  # every row is one symbol
             return given
         out = np.zeros((len(z), d))
         np.add.at(out, rows, known[rows, symbols][:, None] * given)
         return out
 
     def drive(self, known: Float[np.ndarray, "b k"]) -> Drive:
-        """Where every symbol was observed, look all contexts up at once: a response then costs the linear map only."""
+        """Look all contexts up at once if every symbol was observed: a response then costs the linear map only."""
         rows, symbols = np.nonzero(known[:, : self._n_symbols])
         return (known,) if len(rows) != len(known) else (known, symbols, self._places(known, rows, symbols))
 
     def respond(self, fed: Float[np.ndarray, "b r"], drive: Drive) -> Float[np.ndarray, "b d"]:
-        """The next belief for each row; all of the belief is fed back."""
+        """The next belief for each row; `fed` is the whole belief."""
         known, *looked_up = drive
         return self._given(self._regressed(fed, known), *looked_up) if looked_up else super().respond(fed, drive)
 
     def _given(
         self, known: Float[np.ndarray, "b q"], symbols: Int[np.ndarray, " b"], places: Int[np.ndarray, " b"]
     ) -> Float[np.ndarray, "b d"]:
-        """The next belief after one symbol each."""
+        """The next belief of each row after one observed symbol."""
         v, d = self._n_symbols, self.shares.shape[1]
         weights, intercept = self.linear.weights.reshape(-1, v, d), self.linear.intercept.reshape(v, d)
-        if len(symbols) == 1:  # a stream by itself, which should not wait
+        if len(symbols) == 1:  # a single live stream needs no sorting, and speed counts
             y = known @ weights[:, symbols[0]] + intercept[symbols[0]]
             return _mixed(y, self.shares[places], self.context_share, self.features, self.link)
         order = np.argsort(symbols, kind="stable")
@@ -89,14 +89,14 @@ class Conditional(Opaque):
         return given
 
     def _regressed(self, m: Float[np.ndarray, "b d"], known: Float[np.ndarray, "b k"]) -> Float[np.ndarray, "b q"]:
-        """[m; u], the inputs of the linear map."""
+        """The inputs of the linear map, [m; u]."""
         n_inputs = len(self.linear.weights) - m.shape[1]
         return np.concatenate([m, known[:, known.shape[1] - n_inputs :]], axis=1) if n_inputs else m
 
     def _places(
         self, known: Float[np.ndarray, "b k"], rows: Int[np.ndarray, " some"], symbols: Int[np.ndarray, " some"]
     ) -> Int[np.ndarray, " some"]:
-        """The places of the contexts of some rows whose newest symbols are these."""
+        """The places of the contexts of some rows, given the newest symbol of each."""
         v, n_inputs = self._n_symbols, len(self.linear.weights) - self.shares.shape[1]
         recent = recent_symbols(known[:, : known.shape[1] - n_inputs], v)[rows]
         recent[:, 0] = symbols
@@ -109,13 +109,13 @@ class Conditional(Opaque):
 
 @dataclass(frozen=True, eq=False)
 class Projected(Opaque):
-    """z -> a linear map of z brought onto the simplex, mixed with a little of the mean: the update without products."""
+    """z -> a linear map of z, brought onto the simplex and mixed with a little of the mean: no products of m and x."""
 
     linear: Linear
     shares: Float[np.ndarray, "one d"]
-    """The mean."""
+    """The mean of the futures in training."""
     context_share: float
-    """Its share in every belief."""
+    """The weight of the mean in every belief."""
     features: OneHot
 
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
@@ -124,7 +124,7 @@ class Projected(Opaque):
 
 
 def recent_symbols(x: Float[np.ndarray, "b q"], n_symbols: int) -> Int[np.ndarray, "b lags"]:
-    """Places in the alphabet of one-hot rows side by side; -1 for one that is an expectation."""
+    """The places in the alphabet of one-hot rows side by side; -1 for a row that is an expectation."""
     each = x.reshape(-1, n_symbols)
     certain = np.einsum("bv,bv->b", each, each) > CERTAIN
     codes = np.rint(each @ np.arange(n_symbols)).astype(np.int64)  # an order of magnitude faster than argmax
@@ -134,11 +134,11 @@ def recent_symbols(x: Float[np.ndarray, "b q"], n_symbols: int) -> Int[np.ndarra
 def _mixed(
     y: Float[np.ndarray, "b d"], followed: Float[np.ndarray, "_ d"], context_share: float, features: OneHot, link: Link
 ) -> Float[np.ndarray, "b d"]:
-    """Distributions of which a share is given; all of it where the regressor has nothing to say."""
-    own = softmax(y, features.n_simplices) if link == "softmax" else onto_simplices(y, features.n_simplices)
-    void = np.isnan(own[:, :: y.shape[1] // features.n_simplices])  # a distribution is NaN as a whole or not at all
+    """The distributions of the regressor mixed with `followed`; only `followed` where the regressor gives none."""
+    mixed = softmax(y, features.n_simplices) if link == "softmax" else onto_simplices(y, features.n_simplices)
+    void = np.isnan(mixed[:, :: y.shape[1] // features.n_simplices])  # a distribution is NaN as a whole or not at all
     if void.any():
-        own = np.where(np.isnan(own), followed, own)
-    own *= 1 - context_share
-    own += context_share * followed
-    return own
+        mixed = np.where(np.isnan(mixed), followed, mixed)
+    mixed *= 1 - context_share
+    mixed += context_share * followed
+    return mixed

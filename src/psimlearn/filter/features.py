@@ -1,6 +1,6 @@
-"""What a belief is: features of the next `window` observations, of which a filter tracks the expectation.
+"""Features of the next `window` observations. A belief is their expectation, which a filter tracks.
 
-Your own features need a `window`, a call and the way back to observations:
+To write features, give a `window`, a call and the way back to observations:
 
     @dataclass(frozen=True)
     class StackAbsolute:
@@ -13,7 +13,7 @@ Your own features need a `window`, a call and the way back to observations:
         def observations(self, m):
             return m[:, : m.shape[1] // 2].reshape(len(m), self.window, -1)
 
-and may add `persist(x)` (what the features are if x stays; allows prior="last") and `variance(m)`.
+and optionally `persist(x)` (the features of x repeated; allows prior="last") and `variance(m)`.
 """
 
 from dataclasses import dataclass
@@ -29,19 +29,19 @@ Array = Any
 """An array of numpy or of JAX: the step is written once for both."""
 
 VARIANCE_FLOOR = 1e-9
-"""The least variance a belief can claim, in squared standard deviations of the channel."""
+"""The least variance that a belief can claim, in squared standard deviations of the channel."""
 
 
 @runtime_checkable
 class Features(Protocol):
-    """phi: a window of observations to a vector whose conditional expectation is the belief."""
+    """phi: the map from a window of observations to a vector. The expectation of this vector is the belief."""
 
     @property
     def window(self) -> int:
-        """k, the number of observations a belief describes."""
+        """k, the number of observations that a belief describes."""
 
     def __call__(self, f: Float[np.ndarray, "b window n"]) -> Float[np.ndarray, "b d"]:
-        """phi(f)."""
+        """The features phi(f) of each window."""
 
     def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
         """The expected observations that a belief contains."""
@@ -49,7 +49,7 @@ class Features(Protocol):
 
 @runtime_checkable
 class Persistent(Protocol):
-    """Features that know what it means for the last observation to stay."""
+    """Features that can be computed for a last observation that stays as it is."""
 
     def persist(self, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b d"]:
         """phi of x repeated `window` times."""
@@ -57,7 +57,7 @@ class Persistent(Protocol):
 
 @runtime_checkable
 class Variances(Protocol):
-    """Features whose beliefs know their own uncertainty."""
+    """Features whose beliefs claim a variance for each expected observation."""
 
     def variance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
         """The variance of each expected observation."""
@@ -82,13 +82,13 @@ class Stack:
         return m.reshape(len(m), self.window, -1)
 
     def persist(self, x: Float[Array, "b n"]) -> Float[Array, "b d"]:
-        """x, `window` times."""
+        """x repeated `window` times."""
         return x.__array_namespace__().tile(x, (1, self.window))
 
 
 @dataclass(frozen=True)
 class StackSquares:
-    """phi_2: the observations and their squares. A belief holds a mean and a variance of each."""
+    """phi_2: the observations and their squares. A belief holds the mean and the variance of each observation."""
 
     window: int
 
@@ -98,11 +98,11 @@ class StackSquares:
         return f.__array_namespace__().concat([flat, flat**2], axis=1)
 
     def observations(self, m: Float[Array, "b d"]) -> Float[Array, "b window n"]:
-        """The first half."""
+        """The first half of the belief, unstacked."""
         return m[:, : m.shape[1] // 2].reshape(len(m), self.window, -1)
 
     def variance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
-        """E[x^2] - E[x]^2, floored."""
+        """E[x^2] - E[x]^2, at least `VARIANCE_FLOOR`."""
         mean, square = np.split(m, 2, axis=1)
         variance: np.ndarray = np.maximum(square - mean**2, VARIANCE_FLOOR)
         return variance.reshape(len(m), self.window, -1)
@@ -125,11 +125,11 @@ class SecondMoment:
         return f.__array_namespace__().concat([flat, flat[:, row] * flat[:, column]], axis=1)
 
     def observations(self, m: Float[Array, "b d"]) -> Float[Array, "b window n"]:
-        """E[f]."""
+        """E[f], the first part of the belief."""
         return m[:, : _width(m)].reshape(len(m), self.window, -1)
 
     def covariance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b w w"]:
-        """E[ff'] - E[f]E[f]', with eigenvalues floored: an estimated belief need not be positive definite."""
+        """E[ff'] - E[f]E[f]' with a floor on its eigenvalues: an estimated belief need not be positive definite."""
         values, vectors = _spectrum(m)
         floored: np.ndarray = np.einsum("bij,bj,bkj->bik", vectors, values, vectors)
         return floored
@@ -141,20 +141,20 @@ class SecondMoment:
     def log_likelihood(
         self, m: Float[np.ndarray, "b d"], f: Float[np.ndarray, "b window n"]
     ) -> Float[np.ndarray, " b"]:
-        """log N(f; E[f], cov f): how likely a belief finds a given continuation, in nats."""
+        """log N(f; E[f], cov f): the log-likelihood of a given continuation under a belief, in nats."""
         residual = (f - self.observations(m)).reshape(len(m), -1)
-        values, vectors = _spectrum(m)  # a Cholesky factor need not exist: rounding can eat the floor
+        values, vectors = _spectrum(m)  # no Cholesky: rounding can undo the floor
         white = np.einsum("bij,bi->bj", vectors, residual) / np.sqrt(values)
         log_likelihood: np.ndarray = -0.5 * np.sum(white**2 + np.log(2 * np.pi * values), axis=1)
         return log_likelihood
 
     def persist(self, x: Float[Array, "b n"]) -> Float[Array, "b d"]:
-        """phi of x repeated."""
+        """phi of x repeated `window` times."""
         return self(x.__array_namespace__().repeat(x[:, None], self.window, axis=1))
 
 
 def _spectrum(m: Float[np.ndarray, "b d"]) -> tuple[Float[np.ndarray, "b w"], Float[np.ndarray, "b w w"]]:
-    """Floored eigenvalues, and the eigenvectors, of a second-moment belief's covariance."""
+    """The eigenvalues, floored, and the eigenvectors of the covariance in a second-moment belief."""
     w = _width(m)
     row, column = np.triu_indices(w)
     second = np.empty((len(m), w, w))
@@ -163,6 +163,6 @@ def _spectrum(m: Float[np.ndarray, "b d"]) -> tuple[Float[np.ndarray, "b w"], Fl
     return np.maximum(values, VARIANCE_FLOOR), vectors
 
 
-def _width(m: Float[np.ndarray, "b d"]) -> int:
+def _width(m: Float[Array, "b d"]) -> int:
     """w, where a second-moment belief has w + w (w + 1) / 2 coordinates."""
     return (isqrt(9 + 8 * m.shape[1]) - 3) // 2

@@ -1,4 +1,4 @@
-"""What a belief feeds back into the next step: compressed, scaled, weighted and kept inside a box."""
+"""The feedback of a belief into the next step: compressed, scaled, weighted and kept inside a box."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ __all__ = ["Feedback"]
 
 
 class Feedback(NamedTuple):
-    """How a belief enters the next input: weight * (P m - mean) / scale, kept inside a box."""
+    """The map from a belief to its part of the next input: weight * (P m - mean) / scale, kept inside a box."""
 
     mean: Float[Array, " r"]
     scale: Float[Array, " r"]
@@ -20,10 +20,10 @@ class Feedback(NamedTuple):
     """P', or None for all of the belief."""
     low: Float[Array, " r"] | None = None
     high: Float[Array, " r"] | None = None
-    """The box, in the units of what is fed back; None for no box."""
+    """The box, in the units of the feedback; None for no box."""
 
     def __call__(self, belief: Float[Array, "b d"]) -> Float[Array, "b r"]:
-        """Return what a belief feeds back."""
+        """Return the feedback of each belief."""
         fed = self.linear(belief) + self.shift
         if self.low is None or self.high is None:
             return fed
@@ -32,21 +32,21 @@ class Feedback(NamedTuple):
 
     @property
     def shift(self) -> Float[Array, " r"]:
-        """The constant part of the map from beliefs to what is fed back."""
+        """The constant part of the map from beliefs to feedback, without the box."""
         return -self.mean * (self.weight / self.scale)
 
     def weighted(self, factor: float) -> "Feedback":
-        """Multiply everything that is fed back by a factor."""
+        """Multiply the feedback and its box by a factor."""
         low, high = (None if bound is None else bound * factor for bound in (self.low, self.high))
         return self._replace(weight=self.weight * factor, low=low, high=high)
 
     def linear(self, belief: Float[Array, "b d"]) -> Float[Array, "b r"]:
-        """Apply the linear part of the map from beliefs to what is fed back."""
+        """Apply the linear part of the map from beliefs to feedback, without the box."""
         projected = belief if self.directions is None else belief @ self.directions
         return projected * (self.weight / self.scale)
 
     def within(self, low: Float[np.ndarray, " r"], high: Float[np.ndarray, " r"]) -> bool:
-        """Tell whether the box keeps everything that is fed back between these bounds."""
+        """Tell whether the box keeps all feedback between these bounds."""
         return (
             self.low is not None
             and self.high is not None
@@ -54,7 +54,7 @@ class Feedback(NamedTuple):
         )
 
     def clipped(self, fed: Float[np.ndarray, "b r"]) -> Bool[np.ndarray, " b"]:
-        """Mark the rows that lie on the box; a coordinate that never varied does not count."""
+        """Mark the rows of feedback that lie on the box; a coordinate that never varied does not count."""
         if self.low is None or self.high is None:
             return np.zeros(len(fed), dtype=bool)
         columns = np.ascontiguousarray(fed.T)  # numpy compares few long rows much faster than many short ones

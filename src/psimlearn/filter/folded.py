@@ -65,7 +65,7 @@ def folded_map(
     assert isinstance(regressor, RandomFourier)  # see foldable
     p, half = regressor.directions.shape
     inner, raw = regressor.linear, regressor.raw_inputs or filter.centre is None
-    if raw and not regressor.raw_inputs:  # the prior needs columns of its own
+    if raw and not regressor.raw_inputs:  # the prior needs columns of z as well
         inner = replace(inner, weights=np.vstack([inner.weights, np.zeros((p, len(inner.intercept)))]))
     return RandomFourier(regressor.directions, raw, _mapped(filter, inner, linear, shift, first=2 * half))
 

@@ -12,7 +12,7 @@ def fourier_features(
     z: Float[Array, "b p"], directions: Float[Array, "p half"], raw_inputs: bool
 ) -> Float[Array, "b width"]:
     """[cos z'w, sin z'w], whose inner products over half approximate a Gaussian kernel; then z if `raw_inputs`."""
-    if not isinstance(z, np.ndarray):  # JAX does not write in place, and has a compiler
+    if not isinstance(z, np.ndarray):  # JAX cannot write in place, and compiles these passes into one
         xp, angle = z.__array_namespace__(), z @ directions
         return xp.concat([xp.cos(angle), xp.sin(angle), *[z] * raw_inputs], axis=1)
     half = directions.shape[1]
@@ -28,7 +28,7 @@ def fourier_features(
 
 
 CACHED = 16384
-"""Angles to work on at a time, so that the passes over them stay in cache."""
+"""The number of angles to work on at a time, so that they stay in cache."""
 N_POINTS = 4096
 ARC = 2 * np.pi / N_POINTS
 COS, SIN = np.cos(ARC * np.arange(N_POINTS)), np.sin(ARC * np.arange(N_POINTS))
@@ -37,11 +37,11 @@ COS, SIN = np.cos(ARC * np.arange(N_POINTS)), np.sin(ARC * np.arange(N_POINTS))
 def _cos_sin(
     angle: Float[np.ndarray, "b half"], cos: Float[np.ndarray, "b half"], sin: Float[np.ndarray, "b half"]
 ) -> None:
-    """Write the cosine and sine of angle, which is overwritten: numpy's to 1e-15 |angle|, in a third of the time.
+    """Write the cosine and sine of `angle`, and overwrite `angle`. A third of numpy's time, equal to 1e-15 |angle|.
 
-    A tabled point of the circle is turned by the arc that remains, so short that two terms give its sine and cosine.
+    The nearest tabled point of the circle is turned by the remaining arc; two terms give its sine and its cosine.
     """
-    if angle.size < N_POINTS // 2:  # few angles are not worth the passes
+    if angle.size < N_POINTS // 2:  # for few angles numpy is faster
         np.cos(angle, out=cos)
         np.sin(angle, out=sin)
         return
@@ -49,7 +49,7 @@ def _cos_sin(
     nearest = np.rint(angle)
     arc = np.subtract(angle, nearest, out=angle)
     arc *= ARC
-    with np.errstate(invalid="ignore"):  # what is not finite has an arc that is not
+    with np.errstate(invalid="ignore"):  # an angle that is not finite has no place, but its arc is NaN
         place = nearest.astype(np.int64)
     place &= N_POINTS - 1
     table_cos, table_sin = COS.take(place), SIN.take(place)

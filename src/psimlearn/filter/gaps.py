@@ -1,4 +1,4 @@
-"""Missing channels, filled in from the channels that were seen."""
+"""Missing channels are filled in from the channels that were seen."""
 
 from collections.abc import Iterator
 
@@ -10,13 +10,13 @@ from psimlearn.filter.features import Array
 __all__ = ["among_seen", "conditional_fill", "error_covariance", "gain_fill", "pattern_gains"]
 
 CHUNK = 4_000_000
-"""Matrix entries solved at a time where channels are missing: bounds the memory."""
+"""The number of matrix entries solved at a time: bounds the memory."""
 
 
 def conditional_fill(
     x: Float[np.ndarray, "b n"], expected: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "n n"]
 ) -> Float[np.ndarray, "b n"]:
-    """Missing entries of x given those seen: m_miss + S_mo S_oo^-1 (x_seen - m_seen); m itself where none was seen."""
+    """x with its missing entries filled in: m_miss + S_mo S_oo^-1 (x_seen - m_seen), or m_miss if no entry was seen."""
     missing = np.isnan(x)
     rows = np.flatnonzero(missing.any(axis=1))
     if not len(rows):
@@ -54,9 +54,9 @@ def pattern_gains(
 def among_seen(
     seen: Bool[np.ndarray, "b n"], rows: Int[np.ndarray, " some"], covariance: Float[np.ndarray, "n n"]
 ) -> Iterator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part n n"]]]:
-    """The covariances among the channels seen at some rows, a part of the rows at a time.
+    """The covariance of the seen channels at each of some rows, a part of the rows at a time.
 
-    Rows and columns of missing channels are replaced by those of the identity: one shape for every pattern.
+    The identity replaces the rows and columns of missing channels, so that every pattern has the same shape.
     """
     n = len(covariance)
     for part in np.array_split(rows, 1 + len(rows) * n**2 // CHUNK):
@@ -64,9 +64,9 @@ def among_seen(
 
 
 def error_covariance(residuals: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "n n"]:
-    """Second moments of one-step errors over the rows where both channels were seen, made positive definite.
+    """The second moments of one-step errors over the rows where both channels were seen, made positive definite.
 
-    Shrunk towards its diagonal as if n further rows had shown uncorrelated errors, so that few rows do no harm.
+    They are shrunk to the diagonal as if n more rows had shown uncorrelated errors, so that few rows do no harm.
     """
     seen = ~np.isnan(residuals)
     e = residuals if seen.all() else np.where(seen, residuals, 0.0)

@@ -20,12 +20,12 @@ class Scaling(NamedTuple):
     scale: Float[np.ndarray, " n"]
 
     def __call__(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
-        """Into standardised units."""
+        """Convert x to standardised units."""
         standardised: np.ndarray = (x - self.mean) / self.scale
         return standardised
 
     def undo(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
-        """Back into the units of the recordings."""
+        """Convert x back to the units of the recordings."""
         original: np.ndarray = x * self.scale + self.mean
         return original
 
@@ -36,15 +36,15 @@ class Layout(NamedTuple):
     plan: Schedule
     x: Float[np.ndarray, "rows n"]
     u: Float[np.ndarray, "rows p"]
-    """The inputs that belong to each row, of width 0 where there are none."""
+    """The input columns of z at each row; of width 0 if there are no inputs."""
     places: Int[np.ndarray, "rows lags"]
-    """The rows of the last observations, newest first."""
+    """The rows of the last observations before and at each row, newest first."""
     gappy: bool
-    """Whether anything is missing."""
+    """Whether any observation is missing."""
 
     @property
     def observed(self) -> Float[np.ndarray, "rows q"]:
-        """The columns of z that do not depend on a belief, unless something is missing."""
+        """The columns of z that do not depend on a belief, if no observation is missing."""
         if self.places.shape[1] == 1 and not self.u.shape[1]:
             return self.x
         return np.concatenate([self.x.take(self.places, axis=0).reshape(len(self.x), -1), self.u], axis=1)
@@ -59,13 +59,13 @@ def lay_out(
     if received != (len(scaling.mean), n_inputs):
         raise DataError(
             f"required {len(scaling.mean)} channels and {n_inputs} inputs as in training, "
-            f"received {received[0]} channels and {received[1]} inputs."
+            f"received {received[0]} channels and {received[1]} inputs. Use recordings with the same columns."
         )
     plan = schedule(trajectories.offsets)
     u = np.empty((len(plan.order), 0))
     if input_scaling is not None and trajectories.inputs is not None:
-        own = trajectories.inputs[plan.order]
-        u = controls(input_scaling, own, own[plan.after()], feedthrough)
+        inputs = trajectories.inputs[plan.order]
+        u = controls(input_scaling, inputs, inputs[plan.after()], feedthrough)
     x = trajectories.values.take(plan.order, axis=0)
     x -= scaling.mean
     x /= scaling.scale
@@ -75,5 +75,5 @@ def lay_out(
 def controls(
     scaling: Scaling, u: Float[np.ndarray, "b p"], next_u: Float[np.ndarray, "b p"], feedthrough: bool
 ) -> Float[np.ndarray, "b q"]:
-    """u_t, and u_{t+1} where inputs act at once."""
+    """The input columns of z, standardised: u_t, and u_{t+1} if inputs act at once."""
     return np.concatenate([scaling(u), scaling(next_u)], axis=1) if feedthrough else scaling(u)

@@ -101,7 +101,7 @@ def step(
         return take(filter.recursion, state, x, u, filter.fill)
     state = state._replace(unseen=np.broadcast_to(state.unseen, len(x)))
     after = State(*(np.empty_like(part) for part in state))
-    for t in np.unique(state.clock):  # each stream has its own age, and each age its own regressor
+    for t in np.unique(state.clock):  # streams differ in age, and each age has a regressor
         now = state.clock == t
         taken = take(filter.recursion, state.at(now), x[now], u[now], filter.fill, int(t))
         for part, values in zip(after, taken, strict=True):

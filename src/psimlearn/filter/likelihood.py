@@ -27,10 +27,10 @@ def log_likelihood(
     """The log-likelihood of one standardised row of each stream, in nats and the units of the recordings.
 
     Args:
-        filter: which held the beliefs.
-        belief: held before the row.
+        filter: the filter that held the beliefs.
+        belief: the belief held before the row.
         x: the row, NaN where not observed.
-        unseen: how many rows just before had nothing observed.
+        unseen: the number of rows just before in which nothing was observed.
     """
     mean = expected(filter.recursion, belief)
     if isinstance(filter.features, OneHot):
@@ -55,8 +55,8 @@ def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarra
 def hints_at(
     filter: Learnt, belief: Float[np.ndarray, "b d"], observed: Float[np.ndarray, "b q"], u: Float[np.ndarray, "b p"]
 ) -> Float[np.ndarray, "b h"]:
-    """The hints of one row of each stream, from what is `known` there: see `Rollout.known`."""
+    """The hints at one row of each stream, given the arrays of `Rollout.known`."""
     if filter.hinting is None:
-        raise SettingsError("hints need a filter learnt from trajectories with hints; this one had none.")
+        raise SettingsError("hints need a filter learnt from trajectories with hints, received one without.")
     hints: np.ndarray = filter.hinting(np.concatenate([belief, observed, u], axis=1))
     return hints

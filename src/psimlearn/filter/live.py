@@ -20,10 +20,10 @@ FLOAT = np.dtype(np.float64)
 
 
 class Live:
-    """A filter at work on one stream, or on `n_streams` that never influence each other.
+    """A filter at work on one stream, or on `n_streams` streams that never influence each other.
 
-    With one stream observations are (n,), inputs (p,) and answers have no axis of streams; with more they are
-    (n_streams, n), (n_streams, p), and every answer has the streams first.
+    With one stream, observations are (n,), inputs (p,) and answers have no axis of streams; with more, observations are
+    (n_streams, n), inputs (n_streams, p), and streams are the first axis of every answer.
     """
 
     def __init__(self, filter: Filter, n_streams: int = 1) -> None:
@@ -38,7 +38,7 @@ class Live:
         self._streams = new_streams(filter, n_streams)
 
     def update(self, x: Any, u: Any = None, next_u: Any = None) -> None:
-        """Take one row of every stream. A row that is refused leaves everything as it was.
+        """Take one row of every stream. A refused row changes nothing.
 
         Args:
             x: observations; NaN where a channel, or a whole stream, was not observed; None if nothing arrived at all.
@@ -55,14 +55,14 @@ class Live:
     def predict(
         self, horizon: int = 1, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
     ) -> Any:
-        """What the row `horizon` steps ahead will be.
+        """Predict the row `horizon` steps ahead.
 
         Args:
             horizon: 1 is the row that `update` takes next.
-            return_std: also give standard deviations. NaN beyond the horizons that the filter was calibrated for.
-            coverage: also give bounds that hold this share of observations, such as 0.9.
+            return_std: also return standard deviations; NaN beyond the horizons that the filter was calibrated for.
+            coverage: also return bounds that hold this share of observations, such as 0.9.
             future_inputs: known inputs of the next `horizon` rows, (.., horizon, p). Required beyond the window of a
-                filter learnt with inputs. They outrank the `next_u` of the last update.
+                filter learnt with inputs. They replace the `next_u` of the last update.
 
         Returns:
             The mean, (n,) or (n_streams, n); with `return_std` a pair (mean, std); with `coverage` (mean, low, high).
@@ -76,28 +76,28 @@ class Live:
     def forecast(
         self, steps: int, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
     ) -> Any:
-        """What the next `steps` rows will be, (steps, n) or (n_streams, steps, n); otherwise as `predict`."""
+        """Predict the next `steps` rows, (steps, n) or (n_streams, steps, n); the arguments are as in `predict`."""
         answers = self._answers(steps, "steps", return_std, coverage, future_inputs)
         return _one_or_all([self._squeezed(answer) for answer in answers])
 
     @property
     def belief(self) -> Float[np.ndarray, "*streams d"]:
-        """m_{t+1} after t rows, in standardised units."""
+        """The belief m_{t+1} after t rows, in standardised units."""
         return self._squeezed(self._streams.belief).copy()
 
     @property
     def state(self) -> State:
-        """All that is remembered, streams first."""
+        """The memory of all streams, streams first."""
         return self._state(self._streams.belief)
 
     @property
     def unseen(self) -> Int[np.ndarray, " b"] | int:
-        """How many of the last rows had nothing observed; a number if it is the same for all streams."""
+        """The number of rows since anything was observed; one number if it is the same for all streams."""
         return self._streams.unseen
 
     @property
     def log_likelihood(self) -> Any:
-        """Of the last row given those before it, in nats; 0 for a stream of which nothing was observed."""
+        """The log-likelihood of the last row given the rows before it, in nats; 0 for a stream without observation."""
         clock = self._clock_of_last_row()
         x = np.where((clock == 0)[:, None], np.nan, self._streams.recent[:, 0])
         if self._streams.missing is not None:
@@ -108,14 +108,14 @@ class Live:
 
     @property
     def hints(self) -> Float[np.ndarray, "*streams h"]:
-        """E[h_t | x_1 .. x_t] at the last row t; NaN for streams that have had none since their reset."""
+        """E[h_t | x_1 .. x_t] at the last row t; NaN for streams without a row since their reset."""
         clock = self._clock_of_last_row()
         observed = self._streams.recent.reshape(self.n_streams, -1)
         hints = hints_at(self.filter, self._streams.held, observed, self._streams.controls)
         return self._squeezed(np.where((clock == 0)[:, None], np.nan, hints))
 
     def reset(self, streams: int | Sequence[int] | np.ndarray | None = None) -> None:
-        """Put all streams, or those given by number, numbers or a boolean mask, back to where nothing was seen."""
+        """Start all streams again, or the streams given by number, numbers or a boolean mask."""
         chosen = np.zeros(self.n_streams, dtype=bool)
         try:
             chosen[slice(None) if streams is None else np.array(streams)] = True
@@ -127,7 +127,7 @@ class Live:
         self._streams.reset(chosen)
 
     def copy(self) -> "Live":
-        """One that has seen the same and goes its own way from here."""
+        """Return a copy with the same memory; from here on, updates of one do not change the other."""
         twin = object.__new__(Live)
         twin.__dict__.update(self.__dict__, _streams=copy.copy(self._streams))
         return twin
@@ -135,24 +135,24 @@ class Live:
     __copy__ = copy
 
     def __repr__(self) -> str:
-        """A line that says what goes in."""
+        """One line with the number of streams, channels and inputs."""
         n_inputs = 0 if self.filter.input_scaling is None else len(self.filter.input_scaling.mean)
         inputs = f", {n_inputs} inputs" if n_inputs else ""
         streams = "1 stream" if self.n_streams == 1 else f"{self.n_streams} streams"
         return f"Live({streams} of {self._x_shape[-1]} channels{inputs}, window {self.filter.features.window})"
 
     def _squeezed(self, rows: np.ndarray) -> np.ndarray:
-        """Without the axis of streams if there is only one."""
-        own: np.ndarray = rows[0] if self.n_streams == 1 else rows
-        return own
+        """Drop the axis of streams if there is only one."""
+        squeezed: np.ndarray = rows[0] if self.n_streams == 1 else rows
+        return squeezed
 
     def _inputs(self, u: Any, next_u: Any) -> tuple[np.ndarray, np.ndarray]:
-        """This row's inputs and the next row's."""
+        """The inputs of this row and of the next row, checked."""
         scaling = self.filter.input_scaling
         if scaling is None:
-            raise DataError("u: this filter was learnt without inputs, received some; call update(x) alone.")
+            raise DataError("u: this filter was learnt without inputs, received inputs; call update(x) alone.")
         if u is None:
-            raise DataError(f"u: this filter was learnt with {len(scaling.mean)} inputs, received none; give them.")
+            raise DataError(f"u: this filter was learnt with {len(scaling.mean)} inputs, received none; pass u.")
         shape = (*self._shape, len(scaling.mean))
         u = numbers(u, shape, "u")
         return u, u if next_u is None else numbers(next_u, shape, "next_u")
@@ -160,11 +160,11 @@ class Live:
     def _answers(
         self, steps: int, what: str, return_std: bool, coverage: float | None, future_inputs: Any
     ) -> list[Float[np.ndarray, "b steps n"]]:
-        """The mean of the rows ahead, and what else was asked for."""
+        """The mean of the rows ahead, then their std or their bounds if requested."""
         if not isinstance(steps, int | np.integer) or steps < 1:
             raise SettingsError(f"{what}: required a whole number of at least 1, received {steps!r}.")
         if return_std and coverage is not None:
-            raise SettingsError("return_std and coverage: required one of them, received both; ask twice.")
+            raise SettingsError("pass either return_std or coverage, not both.")
         inputs = self._future(future_inputs, int(steps))
         state = self._state(self._belief_given(inputs))
         if not return_std and coverage is None:
@@ -178,18 +178,18 @@ class Live:
         return State(belief, self._streams.recent, self._streams.clock, unseen)
 
     def _future(self, future_inputs: Any, steps: int) -> Float[np.ndarray, "b steps p"] | None:
-        """Inputs of the rows ahead, as the filter takes them."""
+        """The inputs of the rows ahead, checked, streams first."""
         if future_inputs is None:
             return None
         if self.filter.input_scaling is None:
-            raise DataError("future_inputs: this filter was learnt without inputs, received some; leave them out.")
+            raise DataError("future_inputs: this filter was learnt without inputs, received inputs; leave them out.")
         shape = (*self._shape, steps, len(self.filter.input_scaling.mean))
         inputs = numbers(future_inputs, shape, "future_inputs").reshape(self.n_streams, steps, -1)
         check_finite(inputs.reshape(len(inputs), -1), "future_inputs", "stream {}".format, missing_allowed=False)
         return inputs
 
     def _belief_given(self, inputs: Float[np.ndarray, "b steps p"] | None) -> Float[np.ndarray, "b d"]:
-        """The belief; where inputs act at once, taken again with what is known by now of the next one."""
+        """The belief. If inputs act at once, the last step is taken again with the next inputs that are now known."""
         streams, scaling = self._streams, self.filter.input_scaling
         if inputs is None or scaling is None or not self.filter.feedthrough or not streams.clock.any():
             return streams.belief
@@ -199,24 +199,24 @@ class Live:
         return np.where(streams.clock[:, None] > 0, again, self.filter.initial)
 
     def _clock_of_last_row(self) -> Int[np.ndarray, " b"]:
-        """How many rows each stream has had, at least one of them some."""
+        """The number of rows that each stream has had; refused before the first row of all."""
         clock = self._streams.clock
         if not clock.any():
-            raise SettingsError("log_likelihood and hints are of the last row, and none was taken yet: update first.")
+            raise SettingsError("log_likelihood and hints: required a row, received none yet; call update first.")
         return clock
 
 
 def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Whatever was handed over, as float64 of this shape, or a refusal."""
+    """Convert a value to float64 of this shape, or refuse it."""
     try:
         raw = np.ma.filled(value.astype(FLOAT), np.nan) if np.ma.isMaskedArray(value) else np.asarray(value)
-        if raw.dtype.kind not in "biufO":  # float() would read "1.5"
+        if raw.dtype.kind not in "biufO":  # astype would read the text "1.5" as a number
             raise TypeError(f"dtype {raw.dtype}")
         array = raw.astype(FLOAT)
     except (TypeError, ValueError) as error:
         raise DataError(f"{what}: required numbers of shape {shape}, received {value!r} ({error}).") from error
     if array.shape != shape:
-        advice = " Put NaN where a channel was not observed; give None if nothing arrived." if what == "x" else ""
+        advice = " Put NaN where a channel was not observed; pass None if nothing arrived." if what == "x" else ""
         raise DataError(f"{what}: required shape {shape}, received {array.shape}.{advice}")
     return array
 

@@ -1,7 +1,7 @@
-"""What a belief about symbols is: probabilities of the next `window` of them.
+"""Features of symbols: a belief holds the probabilities of the next `window` symbols.
 
-Observations are one-hot rows, so that features of a window are products of its rows; of rows of probabilities they are
-the probabilities of independent symbols. A belief is one or more points on a simplex.
+Observations are one-hot rows. Features of a window are products of its rows; for rows of probabilities, these are the
+probabilities of independent symbols. A belief is one or more points on a simplex.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from psimlearn.errors import SettingsError
 __all__ = ["LARGEST", "OneHot", "OneHotMarginals", "OneHotProduct", "drawn", "onto_simplices", "softmax"]
 
 LARGEST = 1024
-"""Coordinates of a belief about symbols: an update holds that many times as many numbers for every symbol."""
+"""The most coordinates of a belief about symbols: for every symbol, an update holds the square of their number."""
 
 
 @dataclass(frozen=True)
 class OneHotProduct:
     """The tensor product of indicators: a belief is the joint distribution of the next `window` symbols.
 
-    Words of symbols are counted like numbers, the first symbol the most significant digit.
+    Words of symbols are numbered like digits, and the first symbol is the most significant digit.
 
     >>> OneHotProduct(2)(np.array([[[0.0, 1.0], [1.0, 0.0]]]))    # the word (1, 0) is number 2
     array([[0., 0., 1., 0.]])
@@ -32,11 +32,11 @@ class OneHotProduct:
 
     @property
     def n_simplices(self) -> int:
-        """A belief is one distribution."""
+        """The number of distributions in a belief: 1."""
         return 1
 
     def width(self, n_symbols: int) -> int:
-        """d, for an alphabet of this size."""
+        """d, the number of coordinates of a belief, for an alphabet of this size."""
         return int(n_symbols**self.window)
 
     def n_symbols(self, d: int) -> int:
@@ -44,7 +44,7 @@ class OneHotProduct:
         return int(round(d ** (1 / self.window)))  # noqa: RUF046, the power of an int may be anything to mypy
 
     def check(self, n_symbols: int) -> None:
-        """Refuse beliefs beyond all measure."""
+        """Refuse an alphabet that makes beliefs too large."""
         if self.window * np.log(max(n_symbols, 1)) > np.log(LARGEST) + 1e-9:
             most = int(np.log(LARGEST) / np.log(n_symbols) + 1e-9)
             raise SettingsError(
@@ -61,13 +61,13 @@ class OneHotProduct:
         return product
 
     def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window v"]:
-        """The distribution of each symbol by itself."""
+        """The distribution of each of the next symbols by itself."""
         v = self.n_symbols(m.shape[1])
         marginals: np.ndarray = m @ _places(v, self.window)
         return marginals.reshape(len(m), self.window, v)
 
     def probability(self, m: Float[np.ndarray, "b d"], word: Int[np.ndarray, " length"]) -> Float[np.ndarray, " b"]:
-        """That the next symbols are these: at most `window` of them, by their places in the alphabet."""
+        """The probability that `word` comes next: at most `window` symbols, by their places in the alphabet."""
         if len(word) > self.window:
             raise SettingsError(f"word: required at most {self.window} symbols, the window, received {len(word)}.")
         v = self.n_symbols(m.shape[1])
@@ -76,7 +76,7 @@ class OneHotProduct:
         return probability
 
     def sample(self, m: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, "b window"]:
-        """One word for each belief, by places in the alphabet."""
+        """Draw one word from each belief, as places in the alphabet."""
         v = self.n_symbols(m.shape[1])
         return np.stack(np.unravel_index(drawn(m, rng), [v] * self.window), axis=1)
 
@@ -85,19 +85,19 @@ class OneHotProduct:
 class OneHotMarginals:
     """Indicators side by side: a belief is the distribution of each of the next `window` symbols by itself.
 
-    Where there are many symbols this is all that can be afforded. For a hidden Markov model it is as good as the joint
-    distribution, once `window` is so large that no two beliefs about the state give the same marginals.
+    With many symbols, the joint distribution has too many coordinates. For a hidden Markov model marginals are as good,
+    once `window` is so large that no two beliefs about the state give the same marginals.
     """
 
     window: int
 
     @property
     def n_simplices(self) -> int:
-        """A belief is as many distributions as it looks ahead."""
+        """The number of distributions in a belief: one for each symbol ahead."""
         return self.window
 
     def width(self, n_symbols: int) -> int:
-        """d, for an alphabet of this size."""
+        """d, the number of coordinates of a belief, for an alphabet of this size."""
         return n_symbols * self.window
 
     def n_symbols(self, d: int) -> int:
@@ -105,7 +105,7 @@ class OneHotMarginals:
         return d // self.window
 
     def check(self, n_symbols: int) -> None:
-        """Refuse beliefs beyond all measure."""
+        """Refuse an alphabet that makes beliefs too large."""
         if self.width(n_symbols) > LARGEST:
             raise SettingsError(
                 f"features: required at most {LARGEST} probabilities in a belief, received an alphabet of {n_symbols} "
@@ -113,7 +113,7 @@ class OneHotMarginals:
             )
 
     def __call__(self, f: Float[np.ndarray, "b window v"]) -> Float[np.ndarray, "b d"]:
-        """[e_t; ..; e_{t+k-1}]."""
+        """The indicators side by side, [e_t; ..; e_{t+k-1}]."""
         return f.reshape(len(f), -1)
 
     def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window v"]:
@@ -126,13 +126,13 @@ OneHot = OneHotProduct | OneHotMarginals
 
 
 def onto_simplices(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
-    """Each of n parts of every row without its negative entries and scaled to sum to one; NaN where nothing is left."""
+    """Set negative entries to zero and scale each of n parts of every row to sum to one; NaN where nothing is left."""
     parts = np.maximum(y, 0.0).reshape(len(y), n, -1)
     one = np.ones((parts.shape[2], 1))  # numpy sums short rows faster as a product
     with np.errstate(invalid="ignore", over="ignore"):
         total: np.ndarray = parts @ one
         usable = total > np.finfo(float).tiny
-        # the second division makes up for the rounding of the first where the sum is tiny
+        # the second division corrects the rounding of the first where the sum is tiny
         parts /= total if usable.all() else np.where(usable, total, np.nan)
         parts /= parts @ one
     shares: np.ndarray = parts.reshape(y.shape)
@@ -140,7 +140,7 @@ def onto_simplices(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b 
 
 
 def softmax(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
-    """Each of n parts of every row as logarithms of probabilities, up to a constant."""
+    """Exponentiate each of n parts of every row, and scale it to sum to one."""
     parts = y.reshape(len(y), n, -1)
     return onto_simplices(np.exp(parts - parts.max(axis=2, keepdims=True)).reshape(y.shape), n)
 
@@ -154,7 +154,7 @@ def drawn(p: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarr
 
 @cache
 def _places(v: int, window: int) -> Float[np.ndarray, "d places"]:
-    """Which symbols, side by side, each word has."""
+    """The indicators of the symbols of each word, side by side."""
     words = np.indices([v] * window).reshape(window, -1).T
     indicators: np.ndarray = np.eye(v).take(words, axis=0)
     return indicators.reshape(len(words), -1)

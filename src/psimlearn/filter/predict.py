@@ -28,16 +28,16 @@ class Prediction:
     std: Float[np.ndarray, "*b n"]
     """NaN beyond the horizons that calibration reached."""
     horizon: Int[np.ndarray, "*b"]
-    """How many rows lie between a prediction and the last row in which anything was observed."""
+    """The number of rows from the last row in which anything was observed to the predicted row."""
     calibration: Calibration
 
     def interval(self, coverage: float) -> tuple[Float[np.ndarray, "*b n"], Float[np.ndarray, "*b n"]]:
-        """Lower and upper bounds that hold this share of observations, such as 0.9."""
+        """Return lower and upper bounds that hold this share of observations, such as 0.9."""
         reach = self.std * self.calibration.reach(self.horizon, coverage)
         return self.mean - reach, self.mean + reach
 
     def at(self, place: Any) -> "Prediction":
-        """Some of the predictions, by an index of all axes but that of channels."""
+        """Pick some of the predictions, by an index into all axes but the last, the channels."""
         return replace(self, mean=self.mean[place], std=self.std[place], horizon=self.horizon[place])
 
 
@@ -54,8 +54,8 @@ def predict(
     """Predict the next observations of every stream, with their uncertainty: see `Filter.predict`."""
     if filter.calibration is None:
         raise SettingsError(
-            "uncertainty needs a calibrated filter of numbers, as PSIM.fit makes it; received one without calibration. "
-            "The uncertainty about symbols is their probability: predict_proba."
+            "uncertainty: required a calibrated filter of numbers, received one without calibration. Fit by PSIM, "
+            "which calibrates; for symbols, use the probabilities of predict_proba."
         )
     horizon = np.arange(1, steps + 1) + np.broadcast_to(state.unseen, len(state.clock))[:, None]
     variance = filter.calibration.variance(horizon, claimed_variance(filter, state, steps, future_inputs))
@@ -66,7 +66,7 @@ def predict(
 def claimed_variance(
     filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
 ) -> Float[np.ndarray, "b steps n"] | None:
-    """The variances that beliefs claim for the next rows, standardised; None if their features claim none."""
+    """Return the variances that beliefs claim for the next rows, standardised; None if their features claim none."""
     if filter.variances is None:
         return None
     return _read(filter, filter.variances.variance, state, steps, future_inputs)
@@ -79,7 +79,7 @@ def _read(
     steps: int,
     future_inputs: Float[np.ndarray, "b steps p"] | None,
 ) -> Float[np.ndarray, "b steps n"]:
-    """Read the next rows from beliefs, by a function that takes a belief to its blocks."""
+    """Read the next rows from beliefs; `blocks` takes beliefs to their blocks."""
     if future_inputs is None:
         inside = blocks(state.belief)[:, :steps]
         beyond = [blocks(m)[:, -1:] for m in _advanced(filter, state, steps - inside.shape[1], None)]
@@ -93,7 +93,7 @@ def _read(
 def _advanced(
     filter: Learnt, state: State, steps: int, inputs: Float[np.ndarray, "b steps p"] | None
 ) -> Iterator[Float[np.ndarray, "b d"]]:
-    """The beliefs after one, two, .. steps in which the expected observations came."""
+    """Yield the beliefs after one, two, .. steps, each of which takes the expected observation as observed."""
     for h in range(steps):
         u, next_u = (None, None) if inputs is None else inputs[:, h : h + 2].swapaxes(0, 1)
         state = step(filter, state, filter.scaling.undo(expected(filter.recursion, state.belief)), u, next_u)
@@ -101,7 +101,7 @@ def _advanced(
 
 
 def forecast(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-    """Predictions made before each row for that row and the rows after it: see `Filter.forecast`."""
+    """Predict, before each row, that row and the rows after it: see `Filter.forecast`."""
     rollout = rolled(filter, trajectories)
     plan = rollout.layout.plan
     if trajectories.inputs is None and isinstance(filter.features, Stack) and horizon <= filter.features.window:
@@ -110,7 +110,7 @@ def forecast(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[
 
 
 def foretold(filter: Learnt, trajectories: Trajectories, horizon: int) -> Prediction:
-    """`forecast` with uncertainty: entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}."""
+    """Forecast with uncertainty: entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}."""
     rollout = rolled(filter, trajectories)
     plan = rollout.layout.plan
     predicted = predict(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon))
@@ -120,5 +120,5 @@ def foretold(filter: Learnt, trajectories: Trajectories, horizon: int) -> Predic
 def coming_inputs(
     trajectories: Trajectories, plan: Schedule, horizon: int
 ) -> Float[np.ndarray, "rows horizon p"] | None:
-    """The inputs of each scheduled row and of those after it; the last of a recording is held beyond its end."""
+    """Return the inputs of each scheduled row and of the rows after it; the last inputs are held beyond the end."""
     return None if trajectories.inputs is None else trajectories.inputs[plan.order][coming_places(plan, horizon)]

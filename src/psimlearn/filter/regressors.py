@@ -1,8 +1,8 @@
 """Regressors: fitted maps as plain values, which a file can hold.
 
-A step computes B(z) with z = [fed; known]: `fed` comes from the belief and is known one row at a time, `known` holds
-observations and inputs, which a recording tells for all rows at once. So a regressor answers in two parts: `drive`
-computes all that `known` contributes, for any number of rows, and `respond` adds what `fed` contributes.
+A step computes B(z) with z = [fed; known]: `fed` comes from the belief, so it is available one row at a time; `known`
+holds observations and inputs, which a recording has for all rows at once. So a regressor works in two parts: `drive`
+computes the contribution of `known` for any number of rows, and `respond` adds the contribution of `fed`.
 """
 
 from dataclasses import dataclass
@@ -39,14 +39,14 @@ class Regressor(Protocol):
         """Predict one output row for each input row."""
 
     def drive(self, known: Float[Array, "b k"]) -> Drive:
-        """Compute what the last k columns of z contribute."""
+        """Compute the contribution of the last k columns of z."""
 
     def respond(self, fed: Float[Array, "b r"], drive: Drive) -> Float[Array, "b q"]:
-        """Return the outputs, given the first columns of z and what drives the same rows."""
+        """Return the outputs, given the first columns of z and the drive of the same rows."""
 
 
 class Opaque:
-    """A regressor of which nothing is known but its call. Subclass it to write a regressor: only the call is needed."""
+    """A regressor that can only be called. Subclass it to write a regressor: only the call is needed."""
 
     def __call__(self, z: Float[Array, "b p"]) -> Float[Array, "b q"]:
         """Predict one output row for each input row."""
@@ -75,13 +75,13 @@ class Linear:
         return y
 
     def drive(self, known: Float[Array, "b k"]) -> Drive:
-        """Multiply the known columns: a response then costs the columns that are fed back only."""
+        """Multiply the known columns: a response then costs the columns of `fed` only."""
         driven = known @ self.weights[len(self.weights) - known.shape[1] :]
         driven += self.intercept
         return (driven,)
 
     def respond(self, fed: Float[Array, "b r"], drive: Drive) -> Float[Array, "b q"]:
-        """Add what is fed back."""
+        """Add the contribution of `fed`."""
         y = fed @ self.weights[: fed.shape[1]]
         y += drive[0]
         return y

@@ -1,6 +1,6 @@
-"""Live streams: the memory of a bank of them, and two runners that take the next row.
+"""Live streams: the memory of a bank of streams, and two runners that take the next row.
 
-`SteppedStreams` runs any filter by the textbook step, `FoldedStreams` runs the folded machine by one product a row.
+`SteppedStreams` runs any filter by the textbook step, `FoldedStreams` runs the folded machine by one product per row.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
 
 
 def streams(filter: Learnt, n_streams: int) -> "FoldedStreams | SteppedStreams":
-    """Start streams of a filter with the fastest runner that there is for it."""
+    """Start streams of a filter with the fastest runner for it."""
     return FoldedStreams(filter, n_streams) if foldable(filter) else SteppedStreams(filter, n_streams)
 
 
@@ -35,36 +35,36 @@ class Streams:
     def __init__(self, filter: Learnt, n_streams: int) -> None:
         self.filter = filter
         self.missing: Bool[np.ndarray, "b n"] | None = None
-        """Which entries of the last row were not observed; None if all were."""
+        """Marks the entries of the last row that were not observed; None if all were observed."""
         self.unseen: Int[np.ndarray, " b"] | int = 0
-        """How many of the last rows had nothing observed."""
+        """The number of rows since anything was observed."""
         self.unseen_before: Int[np.ndarray, " b"] | int = 0
-        """The same, before the last row."""
+        """The value of `unseen` before the last row."""
         self._time = self._last_reset = 0
         self._born = np.zeros(n_streams, dtype=np.int64)
 
     @property
     def clock(self) -> Int[np.ndarray, " b"]:
-        """How many rows each stream has had."""
+        """The number of rows that each stream has had."""
         return self._time - self._born
 
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
-        """Put some streams back to where nothing was seen."""
+        """Start some streams again."""
         self._last_reset = self._time
         self._born = np.where(chosen, self._time, self._born)
         self.unseen = np.where(chosen, 0, self.unseen)
 
     def _note(self, x: Float[np.ndarray, "b n"]) -> None:
-        """Remember what was missing."""
+        """Remember which entries of the last row were missing."""
         self.missing = np.isnan(x)
         self.unseen_before, self.unseen = self.unseen, np.where(self.missing.all(axis=1), self.unseen + 1, 0)
 
     def _part(self, horizon: int, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b q"]:
-        """What a belief expects `horizon` steps ahead, within its window; all of it for horizon 0."""
+        """The observation expected `horizon` steps ahead, within the window; the whole belief for horizon 0."""
         return self.filter.features.observations(belief)[:, horizon - 1] if horizon else belief
 
     def _finite(self, *values: Values | None) -> list[Any]:
-        """x, u and next_u with the streams first; refused if any is not finite, but for NaN in x."""
+        """Reshape x, u and next_u, streams first, and refuse numbers that are not finite, except NaN in x."""
         rows = [None if value is None else value.reshape(len(self._born), -1) for value in values]
         for what, row in zip(("x", "u", "next_u"), rows, strict=True):
             if row is not None:
@@ -73,7 +73,7 @@ class Streams:
 
 
 class SteppedStreams(Streams):
-    """Any filter, by the textbook step."""
+    """Streams of any filter, run by the textbook step."""
 
     def __init__(self, filter: Learnt, n_streams: int) -> None:
         super().__init__(filter, n_streams)
@@ -92,11 +92,11 @@ class SteppedStreams(Streams):
         self._time += 1
 
     def expected(self, horizon: int) -> Float[np.ndarray, "b n"]:
-        """The expected observation within the window of the belief, standardised."""
+        """The expected observation within the window, standardised."""
         return self._part(horizon, self.belief)
 
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
-        """Put some streams back to where nothing was seen."""
+        """Start some streams again."""
         super().reset(chosen)
         self.belief = np.where(chosen[:, None], self.filter.initial, self.belief)
 
@@ -109,27 +109,27 @@ class Column(NamedTuple):
     x: Float[np.ndarray, "n *b"]
     recent: Float[np.ndarray, "q *b"]
     older: Float[np.ndarray, "q *b"]
-    """The lags that the row before had, too."""
+    """The lags that this row shares with the row before."""
     newer: Float[np.ndarray, "q *b"]
-    """The lags that the next row will have, too."""
+    """The lags that this row shares with the next row."""
     u: Float[np.ndarray, "q *b"]
     given: Float[np.ndarray, " entries"]
-    """All but the columns that are fed back, flat."""
+    """All entries of z but the feedback, flat."""
 
 
 class FoldedStreams(Streams):
-    """The folded machine, by one matrix product.
+    """Streams of a foldable filter, run by one matrix product per row.
 
-    Streams are columns, so that every part of z is contiguous. Three rows take turns: the last but one, the last, and
-    the next, which has what is fed back to it already. From the first two the beliefs before and after the last row
-    are computed when asked for.
+    Streams are columns, so that every part of z is contiguous. Three rows of z take turns: the last but one, the last,
+    and the next, which holds its feedback already. The first two give the beliefs before and after the last row, which
+    are computed only on request.
     """
 
     def __init__(self, filter: Learnt, n_streams: int) -> None:
         super().__init__(filter, n_streams)
         machine = fold(filter)
         feed = self._scaled(machine.feed)
-        self._feed = feed.weights.dot if feed.directions is None else feed  # a call saved is a tenth of a step
+        self._feed = feed.weights.dot if feed.directions is None else feed  # one call less saves a tenth of a step
         self._first = machine.first
         self._alone, self._lagged = n_streams == 1, filter.lags > 1
         self._mean = self._columns(filter.scaling.mean)
@@ -143,7 +143,7 @@ class FoldedStreams(Streams):
         self.reset(np.ones(n_streams, dtype=bool))
 
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
-        """One row of every stream; whatever is not finite shows in a sum of squares."""
+        """Take one row of every stream; a sum of squares shows whether every number is finite."""
         before, last, now = self._rows
         given, fed = now.given, before.fed
         np.subtract(x if self._alone else x.T, self._mean, now.x)
@@ -167,22 +167,22 @@ class FoldedStreams(Streams):
         self._time += 1
 
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
-        """Put some streams back to where nothing was seen."""
+        """Start some streams again."""
         super().reset(chosen)
         self._by_stream(self._rows[2].fed)[chosen] = self._first
 
     @property
     def belief(self) -> Float[np.ndarray, "b d"]:
-        """m_{t+1}, after the last row."""
+        """The belief m_{t+1}, after the last row."""
         return self._left_by(self._rows[1], self._time)
 
     @property
     def held(self) -> Float[np.ndarray, "b d"]:
-        """m_t, before the last row."""
+        """The belief m_t, before the last row."""
         return self._left_by(self._rows[0], self._time - 1)
 
     def expected(self, horizon: int) -> Float[np.ndarray, "b n"]:
-        """The expected observation within the window of the belief, standardised; the rest of it is not computed."""
+        """The expected observation within the window, standardised; the rest of the belief is not computed."""
         if isinstance(self.filter.features, LINEAR_IN_BELIEF):
             return self._left_by(self._rows[1], self._time, horizon)
         return self._part(horizon, self.belief)
@@ -201,7 +201,7 @@ class FoldedStreams(Streams):
         return u if scaling is None else u / np.tile(scaling.scale, 1 + self.filter.feedthrough)
 
     def _left_by(self, row: Column, time: int, horizon: int = 0) -> Float[np.ndarray, "b q"]:
-        """The beliefs that a row left behind at a time, or a part of them."""
+        """The beliefs after a row at this time, or a part of them."""
         read = self._reads.get(horizon) or self._fold_part(horizon)
         out = np.empty((len(read.weights), *row.z.shape[1:]))
         if self._box is None:
@@ -214,12 +214,12 @@ class FoldedStreams(Streams):
         return np.where((self._born < time)[:, None], self._by_stream(out), self._at_start(horizon))
 
     def _fold_part(self, horizon: int) -> Columns:
-        """Fold the map to a part of the belief when it is first asked for."""
+        """Fold the map to a part of the belief, on first use."""
         self._reads[horizon] = self._scaled(folded_map(self.filter, partial(self._part, horizon)))
         return self._reads[horizon]
 
     def _scaled(self, map: Map) -> Columns:
-        """The map for columns that are centred but not scaled."""
+        """Convert a map to one for columns that are centred but not scaled."""
         filter = self.filter
         units = [np.ones(len(filter.feedback.mean)), *[filter.scaling.scale] * filter.lags]
         if filter.input_scaling is not None:
@@ -230,7 +230,7 @@ class FoldedStreams(Streams):
         return self._part(horizon, self.filter.initial[None])
 
     def _put_lags(self, last: Column, now: Column) -> None:
-        """The observations before this one; before a stream's first there is its first again."""
+        """Write the observations before this row; before its first row, a stream repeats its first row."""
         now.older[...] = last.newer
         if self._time == self._last_reset:
             first = self._born == self._time
@@ -243,7 +243,7 @@ class FoldedStreams(Streams):
             np.subtract(next_u.T, self._u_mean, now.u[p:])
 
     def _mend(self, last: Column, now: Column, x: Values, u: Values | None, next_u: Values | None) -> None:
-        """Refuse infinities; fill in what is missing."""
+        """Refuse infinities; fill in missing observations."""
         x, *_ = self._finite(x, u, next_u)
         filled = self.filter.fill(self.filter.scaling(x), self.expected(1))
         np.copyto(self._by_stream(now.x), filled * self.filter.scaling.scale, where=np.isnan(x))
@@ -252,15 +252,15 @@ class FoldedStreams(Streams):
         self._note(x)
 
     def _columns(self, values: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q *b"]:
-        """The same for every stream, in full: numpy is slower at repeating a column."""
+        """Repeat values for every stream, in full: broadcasting a column is slower."""
         return values.copy() if self._alone else np.tile(values[:, None], len(self._born))
 
     def _by_stream(self, columns: Float[np.ndarray, "q *b"]) -> Float[np.ndarray, "b q"]:
-        """A view with the streams first."""
+        """View columns with the streams first."""
         return columns[None] if self._alone else columns.T
 
     def _views(self, rows: Float[np.ndarray, "three p *b"]) -> tuple[Column, Column, Column]:
-        """Each row with its parts."""
+        """View each row with its parts."""
         r, n = len(self.filter.feedback.mean), len(self.filter.scaling.mean)
         end = r + n * self.filter.lags
         views = [
@@ -270,10 +270,10 @@ class FoldedStreams(Streams):
         return views[0], views[1], views[2]
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy of the rows instead of their views, which a copy or a file would tear apart."""
+        """Return the rows without views of their parts: a copy or a pickle would separate views from their row."""
         return {**self.__dict__, "_rows": np.stack([row.z for row in self._rows])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """With views of those rows."""
+        """Restore the views of the rows."""
         self.__dict__.update(state)
         self._rows = self._views(state["_rows"])

@@ -16,14 +16,14 @@ __all__ = ["SymbolLive"]
 
 
 class SymbolLive:
-    """A filter of symbols at work on one stream, or on `n_streams` that never influence each other.
+    """A filter of symbols at work on one stream, or on `n_streams` streams that never influence each other.
 
-    With one stream a row is one symbol and answers have no axis of streams; with more it is a sequence of them.
+    With one stream, a row is one symbol and answers have no axis of streams; with more, a row is a sequence of symbols.
     """
 
     def __init__(self, filter: Filter, n_streams: int = 1) -> None:
         if filter.alphabet is None:
-            raise SettingsError("required a filter with an alphabet, received one of numbers; use Live.")
+            raise SettingsError("filter: required a filter of symbols, received a filter of numbers; use Live.")
         self.alphabet = filter.alphabet
         self._live = Live(filter, n_streams)
 
@@ -34,14 +34,14 @@ class SymbolLive:
 
     @property
     def n_streams(self) -> int:
-        """How many streams there are."""
+        """The number of streams."""
         return self._live.n_streams
 
     def update(self, symbol: Any, u: Any = None, next_u: Any = None) -> None:
-        """Take one symbol of every stream; None for one that was not observed. One that is refused changes nothing.
+        """Take one symbol of every stream; None for a symbol that was not observed. A refused symbol changes nothing.
 
         Args:
-            symbol: of the alphabet; for several streams a sequence with one each, or None if nothing arrived at all.
+            symbol: a symbol of the alphabet; for several streams, one symbol each, or None if nothing arrived at all.
             u: inputs that acted at this row, if the filter was learnt with inputs.
             next_u: inputs that act at the next row, for a filter with feed-through.
         """
@@ -55,21 +55,21 @@ class SymbolLive:
         self._live.update(x, u, next_u)
 
     def predict(self, horizon: int = 1, future_inputs: Any = None) -> Any:
-        """The likeliest symbol so many steps ahead; 1 is the one that `update` takes next."""
+        """Return the likeliest symbol `horizon` steps ahead; 1 is the symbol that `update` takes next."""
         symbols = self.alphabet.likeliest(self.predict_proba(horizon, future_inputs))
         return symbols if self.n_streams > 1 else symbols.item()
 
     def predict_proba(self, horizon: int = 1, future_inputs: Any = None) -> Float[np.ndarray, "*streams v"]:
-        """The probability of each symbol so many steps ahead, in the order of the alphabet."""
+        """Return the probability of each symbol `horizon` steps ahead, in the order of the alphabet."""
         probabilities: np.ndarray = self._live.predict(horizon, future_inputs=future_inputs)
         return probabilities
 
     def forecast(self, steps: int, future_inputs: Any = None) -> np.ndarray:
-        """The likeliest symbol of each of the next steps, each by itself."""
+        """Return the likeliest symbol at each of the next steps, each step by itself."""
         return self.alphabet.likeliest(self._live.forecast(steps, future_inputs=future_inputs))
 
     def probability(self, continuation: Sequence[Symbol | None]) -> Any:
-        """That just these symbols come next, whatever their number; one that is None may be any."""
+        """Return the probability that these symbols come next, any number of them; None stands for any symbol."""
         twin, nats = self._live.copy(), np.zeros(self.n_streams)
         for row in self.alphabet.one_hot(continuation, "continuation"):
             twin.update(np.broadcast_to(row, twin._x_shape))
@@ -77,7 +77,7 @@ class SymbolLive:
         return float(np.exp(nats[0])) if self.n_streams == 1 else np.exp(nats)
 
     def sample(self, steps: int, rng: np.random.Generator) -> np.ndarray:
-        """One possible continuation of every stream, drawn symbol by symbol."""
+        """Draw one possible continuation of every stream, symbol by symbol."""
         twin, symbols = self.copy(), []
         for _ in range(steps):
             symbols.append(self.alphabet.decoded(drawn(np.atleast_2d(twin.predict_proba()), rng)))
@@ -91,15 +91,15 @@ class SymbolLive:
 
     @property
     def log_likelihood(self) -> Any:
-        """Of the last symbol given those before it, in nats; 0 for a stream of which it was not observed."""
+        """The log-likelihood of the last symbol given the symbols before it, in nats; 0 if it was not observed."""
         return self._live.log_likelihood
 
     def reset(self, streams: int | Sequence[int] | np.ndarray | None = None) -> None:
-        """Put all streams, or those given by number, numbers or a boolean mask, back to where nothing was seen."""
+        """Start all streams again, or the streams given by number, numbers or a boolean mask."""
         self._live.reset(streams)
 
     def copy(self) -> "SymbolLive":
-        """One that has seen the same and goes its own way from here."""
+        """Return a copy with the same memory; from here on, updates of one do not change the other."""
         twin = object.__new__(SymbolLive)
         twin.alphabet, twin._live = self.alphabet, self._live.copy()
         return twin
@@ -107,6 +107,6 @@ class SymbolLive:
     __copy__ = copy
 
     def __repr__(self) -> str:
-        """A line that says what goes in."""
+        """One line with the number of streams and symbols."""
         streams = "1 stream" if self.n_streams == 1 else f"{self.n_streams} streams"
         return f"SymbolLive({streams} of {len(self.alphabet)} symbols, window {self.filter.features.window})"

@@ -1,4 +1,4 @@
-"""A table of answers: at every row the expected observation, the likelihood of the row, and predictions."""
+"""A table of answers: for every row the expected observation, the log-likelihood of the row, and predictions."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ __all__ = ["answer_names", "answers", "answers_to"]
 
 
 def answer_names(channels: Sequence[str], steps: int) -> list[str]:
-    """The columns of `answers`.
+    """The names of the columns of `answers`.
 
     >>> answer_names(["x"], 1)
     ['log_likelihood', 'x.expected', 'x.std', 'x.ahead1', 'x.ahead1.std']
@@ -31,7 +31,7 @@ def answers(
 ) -> Float[np.ndarray, "b columns"]:
     """The answers to one row of each stream, given the state before and after it.
 
-    Deviations are NaN where the filter was not calibrated.
+    Standard deviations are NaN if the filter is not calibrated.
     """
     expected, std = _mean_and_std(filter, before, 1)
     ahead, ahead_std = _mean_and_std(filter, after, steps)
@@ -44,7 +44,7 @@ def answers(
 def _mean_and_std(
     filter: Filter, state: State, steps: int
 ) -> tuple[Float[np.ndarray, "b steps n"], Float[np.ndarray, "b steps n"]]:
-    """Predictions with standard deviations, NaN without calibration."""
+    """The predictions and their standard deviations; deviations are NaN if the filter is not calibrated."""
     if filter.calibration is None:
         mean = filter.ahead(state, steps)
         return mean, np.full_like(mean, np.nan)

@@ -1,4 +1,4 @@
-"""How far off predictions are, measured on recordings that the filter was not fitted to."""
+"""The size of prediction errors, measured on recordings that the filter was not fitted to."""
 
 from typing import NamedTuple
 
@@ -11,20 +11,20 @@ from psimlearn.filter.gaps import among_seen
 __all__ = ["LEVELS", "Calibration", "Correlation", "calibrated", "gaussian_log_likelihood"]
 
 LEVELS = np.concatenate([np.arange(1, 100) / 100, [0.995, 0.999]])
-"""The coverages at which quantiles are kept; what lies between is interpolated."""
+"""The coverages at which quantiles are kept; quantiles between them are interpolated."""
 BLENDS = (0.0, 0.25, 0.5, 0.75, 0.9)
-"""Shares of a belief's own variance that calibration tries."""
+"""The shares that calibration tries for the variance that a belief claims."""
 
 
 class Calibration(NamedTuple):
     """Errors by horizon and channel, in standardised units; NaN at horizons that no recording was long enough for."""
 
     base: Float[np.ndarray, "horizon n"]
-    """The variance of an error, as far as it does not depend on the belief."""
+    """The part of an error's variance that does not depend on the belief."""
     gain: Float[np.ndarray, "horizon n"]
-    """What the belief's own variance is multiplied by before it is added; zero where beliefs have none."""
+    """The factor of the variance that a belief claims, which is added to the base; zero if beliefs claim none."""
     quantiles: Float[np.ndarray, "levels horizon n"]
-    """Of |error| / standard deviation, at `LEVELS`."""
+    """The quantiles of |error| / standard deviation, at `LEVELS`."""
 
     @property
     def furthest(self) -> int:
@@ -34,14 +34,14 @@ class Calibration(NamedTuple):
     def variance(
         self, horizon: Int[np.ndarray, "*b"], own: Float[np.ndarray, "*b n"] | None
     ) -> Float[np.ndarray, "*b n"]:
-        """Of errors so many steps ahead, given the beliefs' own variances; NaN beyond the last calibrated horizon."""
+        """The variance of errors, given the variances `own` that beliefs claim; NaN beyond the last horizon."""
         known = horizon <= len(self.base)
         place = np.minimum(horizon, len(self.base)) - 1
         variance = self.base[place] if own is None else self.base[place] + self.gain[place] * own
         return np.where(known[..., None], variance, np.nan)
 
     def reach(self, horizon: Int[np.ndarray, "*b"], coverage: float) -> Float[np.ndarray, "*b n"]:
-        """How many standard deviations either side of a prediction cover this share of observations."""
+        """The number of standard deviations either side of a prediction that covers this share of observations."""
         if not LEVELS[0] <= coverage <= LEVELS[-1]:
             raise SettingsError(f"coverage: required {LEVELS[0]} to {LEVELS[-1]}, received {coverage}.")
         above = max(int(np.searchsorted(LEVELS, coverage)), 1)
@@ -54,10 +54,10 @@ class Calibration(NamedTuple):
 def calibrated(
     errors: Float[np.ndarray, "rows horizon n"], own: Float[np.ndarray, "rows horizon n"] | None
 ) -> Calibration:
-    """Split-conformal calibration from held-out errors, NaN where there was nothing to compare with.
+    """The split-conformal calibration from held-out errors, NaN where nothing was observed.
 
-    Where beliefs claim variances of their own, these are scaled to be right on average and blended with the mean
-    squared error in the proportion that makes the errors most likely; claims that do not help get no weight.
+    If beliefs claim variances, `own`, these are scaled to be right on average and blended with the mean squared error
+    in the proportion that makes the errors most likely; claims that do not help get no weight.
     """
     _, horizon, n = errors.shape
     base, gain = np.full((horizon, n), np.nan), np.zeros((horizon, n))
@@ -73,23 +73,23 @@ def calibrated(
     return Calibration(base, gain, quantiles)
 
 
-def _blend(squares: Float[np.ndarray, " rows"], own: Float[np.ndarray, " rows"] | None) -> tuple[float, float]:
-    """Base and gain of the variance."""
+def _blend(squares: Float[np.ndarray, " rows"], claimed: Float[np.ndarray, " rows"] | None) -> tuple[float, float]:
+    """The base and the gain of the variance of errors, given their squares."""
     mean = max(float(squares.mean()), 1e-24)
-    if own is None or not own.mean() > 0:
+    if claimed is None or not claimed.mean() > 0:
         return mean, 0.0
-    ratio = mean / float(own.mean())
+    ratio = mean / float(claimed.mean())
     best, least = 0.0, np.inf
     for share in BLENDS:
-        variance = (1 - share) * mean + share * ratio * own
-        surprise = float(np.mean(np.log(variance) + squares / variance))
-        if surprise < least:
-            best, least = share, surprise
+        variance = (1 - share) * mean + share * ratio * claimed
+        nats = float(np.mean(np.log(variance) + squares / variance))  # twice the mean of -log N, up to a constant
+        if nats < least:
+            best, least = share, nats
     return (1 - best) * mean, best * ratio
 
 
 def _conformal(scores: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " levels"]:
-    """The smallest scores that as many of rows + 1 exchangeable ones stay below; the largest where rows are too few."""
+    """The conformal quantiles: at level c the ceil(c (rows + 1))th smallest score, or the largest if rows are few."""
     ordered = np.sort(scores)
     place = np.ceil(LEVELS * (len(scores) + 1)).astype(int) - 1
     quantiles: np.ndarray = ordered[np.clip(place, 0, len(scores) - 1)]
@@ -97,16 +97,16 @@ def _conformal(scores: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " levels
 
 
 class Correlation(NamedTuple):
-    """How the errors of channels go together, made ready once for all the rows whose likelihood is asked for."""
+    """The correlation of errors between channels, with the factors that likelihoods need, computed once."""
 
     matrix: Float[np.ndarray, "n n"]
     white: Float[np.ndarray, "n n"]
-    """Takes errors in standard deviations, as rows, to independent ones."""
+    """Takes rows of errors, in standard deviations, to independent errors."""
     log_det: float
 
     @classmethod
     def of(cls, covariance: Float[np.ndarray, "n n"]) -> "Correlation":
-        """Of errors with this covariance."""
+        """The correlation of errors with this covariance."""
         deviation = np.sqrt(np.diag(covariance))
         matrix = covariance / np.outer(deviation, deviation)
         root = np.linalg.cholesky(matrix)
@@ -116,9 +116,9 @@ class Correlation(NamedTuple):
 def gaussian_log_likelihood(
     errors: Float[np.ndarray, "b n"], correlation: Correlation, variance: Float[np.ndarray, "b n"]
 ) -> Float[np.ndarray, " b"]:
-    """Of errors under a Gaussian with these correlations and variances, as far as observed."""
+    """The log-likelihood of observed errors under a Gaussian with these correlations and variances."""
     missing = np.isnan(errors)
-    with np.errstate(over="ignore"):  # beyond all measure is -inf
+    with np.errstate(over="ignore"):  # the log-likelihood of a huge error is -inf
         if missing.any():
             return _in_part(errors, ~missing, correlation, variance)
         white = errors / np.sqrt(variance) @ correlation.white
@@ -133,7 +133,7 @@ def _in_part(
     correlation: Correlation,
     variance: Float[np.ndarray, "b n"],
 ) -> Float[np.ndarray, " b"]:
-    """`gaussian_log_likelihood` where some rows are not whole."""
+    """The same as `gaussian_log_likelihood`, for rows with missing entries."""
     whole = seen.all(axis=1)
     nats = np.empty(len(errors))
     nats[whole] = gaussian_log_likelihood(errors[whole], correlation, variance[whole])

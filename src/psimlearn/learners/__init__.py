@@ -1,1 +1,1 @@
-"""Examples in, a regressor out."""
+"""Learners: each takes examples and returns a regressor."""

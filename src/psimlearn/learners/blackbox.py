@@ -1,4 +1,4 @@
-"""Any scikit-learn regressor as a learner: the summary is the examples themselves."""
+"""Any scikit-learn regressor as a learner: the summary of examples is the examples themselves."""
 
 import zlib
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ __all__ = ["BlackBox", "SklearnLearner", "Stacked"]
 
 
 class Stacked(NamedTuple):
-    """Examples, each with a random key: keeping the lowest keys is a fair sample, however examples are merged."""
+    """Examples, each with a random key: the lowest keys give a fair sample, in whatever order examples are merged."""
 
     z: Float[np.ndarray, "b p"]
     y: Float[np.ndarray, "b q"]
@@ -24,15 +24,15 @@ class Stacked(NamedTuple):
 
 
 class FromSample:
-    """Learners that keep examples, at most `max_rows` of them; what they make of them is up to `solve`."""
+    """Keeps examples, at most `max_rows` of them. A subclass adds `solve`, which fits a regressor to them."""
 
     max_rows: int | None
     seed: int | None
-    """Of the sample; drawn by `prepare` if not given."""
+    """The seed of the sample; drawn by `prepare` if not given."""
 
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Any:
         """Freeze the seed of the sample."""
-        learner: Any = self  # a dataclass, as all that inherit from it
+        learner: Any = self  # every subclass is a dataclass, which mypy cannot know
         return self if self.seed is not None else replace(learner, seed=int(rng.integers(2**31)))
 
     def summarise(
@@ -41,12 +41,12 @@ class FromSample:
         """The examples, thinned to `max_rows`."""
         if self.max_rows is None:
             return Stacked(z.copy(), y.copy(), np.zeros(len(z)))
-        # the keys depend on nothing but the seed and the examples, so that summarise stays a function
+        # keys depend on the seed and the examples only, so that summarise stays a pure function
         rng = np.random.default_rng([self.seed or 0, zlib.crc32(z.tobytes())])
         return self._thinned(Stacked(z, y, rng.random(len(z))))
 
     def merge(self, a: Stacked, b: Stacked) -> Stacked:
-        """One on top of the other, thinned to `max_rows`."""
+        """The examples of both summaries, thinned to `max_rows`."""
         return self._thinned(Stacked(*(np.concatenate(pair) for pair in zip(a, b, strict=True))))
 
     def _thinned(self, stats: Stacked) -> Stacked:
@@ -63,7 +63,7 @@ class BlackBox(Opaque):
     estimator: Any
 
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
-        """Predict one output row for each row of z; NaN for a row that is not finite."""
+        """Predict one output row for each row of z; NaN for a row of z that is not finite."""
         usable = np.isfinite(z).all(axis=1)
         safe = np.where(usable[:, None], z, 0.0)
         y = np.asarray(self.estimator.predict(safe), dtype=np.float64).reshape(len(z), -1)
@@ -76,8 +76,8 @@ class SklearnLearner(FromSample):
 
     Args:
         estimator: any scikit-learn regressor. One that predicts a single output is fitted once per output.
-        max_rows: learn from a random sample of at most so many examples; None keeps all, which grows every round.
-        seed: of that sample; drawn by `prepare` if not given.
+        max_rows: learn from a random sample of at most this many examples; None keeps all, which grows every round.
+        seed: the seed of that sample; drawn by `prepare` if not given.
     """
 
     estimator: BaseEstimator
@@ -85,7 +85,7 @@ class SklearnLearner(FromSample):
     seed: int | None = None
 
     def solve(self, stats: Stacked) -> BlackBox:
-        """Fit."""
+        """The fitted estimator."""
         single = not get_tags(self.estimator).target_tags.multi_output
         estimator = MultiOutputRegressor(clone(self.estimator)) if single else clone(self.estimator)
         return BlackBox(estimator.fit(stats.z, stats.y))

@@ -1,7 +1,7 @@
 """Regression of a mean and a log-variance on the same inputs: the learner that minimises a Gaussian likelihood.
 
-Beliefs are those of `StackSquares`, expectations of [f; f^2]. Least squares fits each of the two halves by itself; here
-the mean is fitted most closely where the variance is small, and the variance is positive whatever the inputs.
+Beliefs are expectations of [f; f^2], the features of `StackSquares`. Least squares would fit each half by itself; this
+learner fits the mean most closely where the variance is small, and its variance is positive for any input.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ __all__ = ["GaussianLearner"]
 
 @dataclass(frozen=True)
 class GaussianLearner(FromSample):
-    """Minimise the mean of -log N(f; Wz + b, exp(Vz + c)) over examples, plus alpha (||W||^2 + ||V||^2).
+    """Minimises the mean of -log N(f; Wz + b, exp(Vz + c)) over examples, plus alpha (||W||^2 + ||V||^2).
 
-    Use with `StackSquares` features, the prior "zero", and `losses.GaussianNLL` to choose among rounds.
+    Use it with `StackSquares` features, the prior "zero", and `losses.GaussianNLL` to choose among rounds.
 
     Args:
         alpha: the penalty per example.
-        max_rows: learn from a random sample of at most so many examples.
-        seed: of that sample; drawn by `prepare` if not given.
+        max_rows: learn from a random sample of at most this many examples.
+        seed: the seed of that sample; drawn by `prepare` if not given.
     """
 
     alpha: float = 1e-4
@@ -35,11 +35,11 @@ class GaussianLearner(FromSample):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """A negative penalty has no minimum."""
+        """Refuse a negative penalty: the loss would have no minimum."""
         Ridge(self.alpha)
 
     def solve(self, stats: Stacked) -> MeanAndVariance:
-        """By L-BFGS from the ridge regression of the mean and the logarithm of its residual variance."""
+        """Minimise by L-BFGS, from the ridge regression of the mean and the logarithm of its residual variance."""
         z, y, _ = stats
         z = np.concatenate([z, np.ones((len(z), 1))], axis=1)
         mean, square = np.split(y, 2, axis=1)
@@ -57,7 +57,7 @@ class GaussianLearner(FromSample):
             options={"maxiter": 300},
         )
         if not np.isfinite(found.x).all():
-            raise DivergedError("required finite weights, received others: use a larger alpha or standardised data.")
+            raise DivergedError("required finite weights, received infinity or NaN. Use a larger alpha or standardise.")
         weights = np.concatenate(found.x.reshape(2, *first.shape), axis=1)
         return MeanAndVariance(Linear(weights[:-1].copy(), weights[-1].copy()))
 
@@ -69,10 +69,10 @@ def nats_and_gradient(
     square: Float[np.ndarray, "b w"],
     alpha: float,
 ) -> tuple[float, Float[np.ndarray, " size"]]:
-    """The penalised mean of -log N, up to a constant, and its gradient; the last row of the weights goes free."""
+    """The penalised mean of -log N, up to a constant, and its gradient; intercepts, the last row, have no penalty."""
     mu, log_variance = z @ weights[0], np.clip(z @ weights[1], LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE)
     precision = np.exp(-log_variance)
-    residual = square - 2 * mu * mean + mu**2  # E[(f - mu)^2], also where f is only expected
+    residual = square - 2 * mu * mean + mu**2  # E[(f - mu)^2], also where f is an expectation and not observed
     value = 0.5 * np.sum(log_variance + residual * precision) / len(z)
     inside = (log_variance > LEAST_LOG_VARIANCE) & (log_variance < MOST_LOG_VARIANCE)
     slopes = np.stack([(mu - mean) * precision, 0.5 * inside * (1 - residual * precision)])

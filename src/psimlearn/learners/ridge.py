@@ -1,6 +1,6 @@
-"""Learners: examples in, a regressor out, by way of a summary that can be merged.
+"""Learners: a learner summarises examples, merges summaries, and solves for a regressor.
 
-DAgger's "D := D u D'" is `merge`. For ridge regression the summary is a pair of Gram sums, so that memory and the
+DAgger's "D := D u D'" is `merge`. For ridge regression the summary is a set of Gram sums, so that the memory and the
 cost of a round do not grow with the rounds, and shards of the data can be summarised apart and merged in any order.
 """
 
@@ -18,9 +18,9 @@ from psimlearn.filter.regressors import Linear, RandomFourier, Regressor
 __all__ = ["Coordinates", "Counting", "GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
 
 CHUNK = 4096
-"""Rows mapped to random features at a time: bounds the memory of a summary."""
+"""The number of rows mapped to random features at a time: bounds the memory of a summary."""
 NOTHING = 1e-140
-"""A variance below this is none: its square would be lost."""
+"""A variance below this counts as zero: its square would underflow."""
 
 
 Stats = TypeVar("Stats")
@@ -28,22 +28,22 @@ Stats = TypeVar("Stats")
 
 @runtime_checkable
 class Learner(Protocol[Stats]):
-    """Least squares over any hypothesis class whose examples can be summarised and merged."""
+    """Least squares over any class of regressors, from summaries of examples that can be merged."""
 
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Learner[Stats]":
-        """Freeze whatever must stay the same for all examples: bandwidth, random directions."""
+        """Freeze the settings that must stay the same for all examples: bandwidth, random directions."""
 
     def summarise(
         self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stats] | None = None
     ) -> Stats:
-        """All that `solve` needs to know of these examples.
+        """The summary of these examples, from which `solve` works.
 
-        With `same` = (r, stats), stats are known to summarise the same examples but for the first r columns of z: the
-        beliefs of another rollout. A learner may use that to save work, or ignore it.
+        With `same` = (r, stats), stats summarise the same examples except for the first r columns of z, the beliefs of
+        another rollout. A learner may use stats to save work, or ignore them.
         """
 
     def merge(self, a: Stats, b: Stats) -> Stats:
-        """The summary of both sets of examples: associative, commutative."""
+        """The summary of both sets of examples; merging is associative and commutative."""
 
     def solve(self, stats: Stats) -> Regressor:
         """The best regressor for the summarised examples."""
@@ -51,25 +51,25 @@ class Learner(Protocol[Stats]):
 
 @runtime_checkable
 class Counting(Protocol):
-    """A learner of symbols that also counts what followed the last of them."""
+    """A learner of symbols that also counts the futures after the last symbols."""
 
     def counting(
         self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], lags: int, more: bool = False
     ) -> Learner[Any]:
-        """With the contexts of these examples; with `more`, beside those counted before."""
+        """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
 
 
 class GramSums(NamedTuple):
     """Sums over examples that determine every ridge regression on them."""
 
     n: float
-    """How many examples."""
+    """The number of examples."""
     z: Float[np.ndarray, " p"]
     y: Float[np.ndarray, " q"]
     zz: Float[np.ndarray, "p p"]
     zy: Float[np.ndarray, "p q"]
     yy: float
-    """Sum of ||y||^2, which turns the sums into the training loss of any linear map."""
+    """The sum of ||y||^2, with which the sums give the training loss of any linear map."""
 
     def scaled(self, scale: Float[np.ndarray, " p"]) -> "GramSums":
         """The sums of the same examples with every z multiplied by `scale`."""
@@ -77,7 +77,7 @@ class GramSums(NamedTuple):
         return self._replace(z=scale * self.z, zz=zz, zy=scale[:, None] * self.zy)
 
     def less(self, weights: Float[np.ndarray, "p q"], constant: Float[np.ndarray, " q"]) -> "GramSums":
-        """The sums of the same examples with every y lessened by z @ weights + constant."""
+        """The sums of the same examples with z @ weights + constant subtracted from every y."""
         removed = self.zz @ weights
         sums = self.z @ weights
         yy = (
@@ -99,7 +99,7 @@ class Coordinates(NamedTuple):
 
 @dataclass(frozen=True)
 class Ridge:
-    """Ridge regression: minimise the mean of ||y - Wz - b||^2 over examples, plus alpha ||W||^2.
+    """Ridge regression: minimises the mean of ||y - Wz - b||^2 over examples, plus alpha ||W||^2.
 
     The penalty is per example, so that one alpha means the same for ten recordings and for ten thousand.
     """
@@ -107,15 +107,15 @@ class Ridge:
     alpha: float = 1e-6
     intercept: bool = True
     coordinates: Coordinates | None = field(default=None, compare=False, repr=False)
-    """Penalise the weights, and the intercept with them, in these coordinates of z instead; set by trainers."""
+    """If given, the weights and the intercept are penalised in these coordinates of z; set by trainers."""
 
     def __post_init__(self) -> None:
-        """A negative penalty would be solved for, and be wrong."""
+        """Refuse a negative penalty: it has a solution, but not a minimum."""
         if not 0 <= self.alpha < np.inf:
             raise SettingsError(f"alpha: required a finite number of at least 0, received {self.alpha}.")
 
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Ridge":
-        """Nothing to freeze."""
+        """The learner itself: it has nothing to freeze."""
         return self
 
     def summarise(
@@ -135,11 +135,11 @@ class Ridge:
         )
 
     def merge(self, a: GramSums, b: GramSums) -> GramSums:
-        """Sum by sum."""
+        """The Gram sums of both, added."""
         return GramSums(a.n + b.n, a.z + b.z, a.y + b.y, a.zz + b.zz, a.zy + b.zy, a.yy + b.yy)
 
     def solve(self, stats: GramSums) -> Linear:
-        """W = (Z'Z + alpha N)^-1 Z'Y on centred sums, and the intercept that no penalty touches."""
+        """W = (Z'Z + alpha N)^-1 Z'Y on centred sums, and the intercept, which is not penalised."""
         stats = stats._replace(n=max(stats.n, 1.0))
         if self.coordinates is not None:
             return _solved_in(self.coordinates.ridge, stats, self.alpha)
@@ -155,10 +155,10 @@ class RandomFourierRidge:
     """Ridge regression on random Fourier features of a Gaussian kernel.
 
     Args:
-        n_features: cosines and sines together.
-        alpha: penalty per example, as in `Ridge`.
-        raw_inputs: append the inputs themselves, so that what is linear need not be learnt from cosines.
-        bandwidth_factor: times the median distance between inputs.
+        n_features: the number of cosines and sines together.
+        alpha: the penalty per example, as in `Ridge`.
+        raw_inputs: append the inputs themselves, so that a linear part need not be learnt from cosines.
+        bandwidth_factor: the bandwidth over the median distance between inputs.
     """
 
     n_features: int = 500
@@ -167,12 +167,12 @@ class RandomFourierRidge:
     bandwidth_factor: float = 1.0
     intercept: bool = True
     coordinates: Coordinates | None = field(default=None, compare=False, repr=False)
-    """As in `Ridge`, for the raw inputs; distances are measured in its other coordinates."""
+    """Coordinates as in `Ridge`, for the raw inputs; distances are measured in the `kernel` coordinates."""
     directions: Float[np.ndarray, "p half"] | None = field(default=None, compare=False, repr=False)
-    """Frozen by `prepare`."""
+    """The random directions, frozen by `prepare`."""
 
     def __post_init__(self) -> None:
-        """Cosines and sines come in pairs; the penalty is checked as `Ridge` checks it."""
+        """Refuse an odd number of features, as cosines and sines come in pairs, and settings out of range."""
         if self.n_features < 2 or self.n_features % 2:
             raise SettingsError(f"n_features: required an even number of at least 2, received {self.n_features}.")
         if not self.bandwidth_factor > 0:
@@ -180,7 +180,7 @@ class RandomFourierRidge:
         Ridge(self.alpha)
 
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "RandomFourierRidge":
-        """Freeze the bandwidth and the random directions; what is frozen already stays."""
+        """Freeze the bandwidth and the random directions; directions frozen before stay."""
         if self.directions is not None:
             return self
         seen = z if self.coordinates is None else z @ self.coordinates.kernel
@@ -193,18 +193,18 @@ class RandomFourierRidge:
     def summarise(
         self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, GramSums] | None = None
     ) -> GramSums:
-        """The Gram sums of the mapped examples, a chunk of rows at a time; every feature depends on every column."""
+        """The Gram sums of the mapped examples; `same` is ignored, as every feature depends on every column of z."""
         total = self._ridge.summarise(self._features(z[:CHUNK]), y[:CHUNK])
         for i in range(CHUNK, len(z), CHUNK):
             total = self.merge(total, self._ridge.summarise(self._features(z[i : i + CHUNK]), y[i : i + CHUNK]))
         return total
 
     def merge(self, a: GramSums, b: GramSums) -> GramSums:
-        """Sum by sum."""
+        """The Gram sums of both, added."""
         return self._ridge.merge(a, b)
 
     def solve(self, stats: GramSums) -> RandomFourier:
-        """Ridge regression on the mapped examples, the cosines and sines scaled to approximate a kernel."""
+        """The ridge regression on mapped examples, with cosines and sines scaled to approximate a kernel."""
         half = self._frozen.shape[1]
         if self.coordinates is not None:
             blocks = [scipy.sparse.eye_array(2 * half) * half**-0.5, *[self.coordinates.ridge] * self.raw_inputs]
@@ -222,7 +222,7 @@ class RandomFourierRidge:
     @property
     def _frozen(self) -> Float[np.ndarray, "p half"]:
         if self.directions is None:
-            raise RuntimeError("prepare() a RandomFourierRidge before use: it draws the random directions.")
+            raise RuntimeError("required random directions, received none: call RandomFourierRidge.prepare first.")
         return self.directions
 
     def _features(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b width"]:
@@ -231,13 +231,13 @@ class RandomFourierRidge:
 
 
 def generalised_alpha(stats: GramSums) -> float:
-    """The ridge that generalised cross-validation prefers for these examples, by one eigendecomposition.
+    """The alpha that generalised cross-validation prefers for these examples, by one eigendecomposition.
 
     It minimises mean squared residual / (1 - degrees of freedom / n)^2 over twelve decades, relative to the scale of z.
     """
     gram, cross = _centred(stats)
     scale = np.trace(gram) / len(gram)
-    if not scale > NOTHING:  # nothing varies: nothing to learn, and any ridge will do
+    if not scale > NOTHING:  # z does not vary, so there is nothing to learn and any alpha will do
         return 1.0
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, 0.0)
@@ -254,13 +254,13 @@ def generalised_alpha(stats: GramSums) -> float:
 
 
 def _centred(stats: GramSums) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, "p q"]]:
-    """Covariances of z and of z with y."""
+    """The covariance of z, and of z with y."""
     z, y = stats.z / stats.n, stats.y / stats.n
     return stats.zz / stats.n - np.outer(z, z), stats.zy / stats.n - np.outer(z, y)
 
 
 def _median_distance(z: Float[np.ndarray, "b p"], rng: np.random.Generator, most: int = 1000) -> float:
-    """The median distance between rows, from at most `most` of them; 1 where all rows agree."""
+    """The median distance between at most `most` rows; 1 if it is zero."""
     some = z if len(z) <= most else z[rng.choice(len(z), most, replace=False)]
     norms = np.sum(some**2, axis=1)
     squared = norms[:, None] + norms - 2 * some @ some.T
@@ -269,7 +269,7 @@ def _median_distance(z: Float[np.ndarray, "b p"], rng: np.random.Generator, most
 
 
 def _solved_in(change: Any, stats: GramSums, alpha: float) -> Linear:
-    """Ridge regression on z @ change and a constant, all penalised alike, as a map of z."""
+    """The ridge regression on z @ change and a constant, all penalised alike, as a map of z."""
     p = len(stats.z)
     gram, cross = np.empty((p + 1, p + 1)), np.empty((p + 1, len(stats.y)))
     gram[:p, :p] = (change.T @ (change.T @ stats.zz).T) / stats.n
@@ -283,15 +283,15 @@ def _solved_in(change: Any, stats: GramSums, alpha: float) -> Linear:
 def _solve_regularised(
     gram: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"], alpha: float
 ) -> Float[np.ndarray, "p q"]:
-    """(gram + alpha I)^-1 cross, finite or an error. Falls back on eigenvectors where Cholesky gives up."""
+    """(gram + alpha I)^-1 cross, finite or an error; by eigenvectors where Cholesky fails."""
     if not (np.isfinite(gram).all() and np.isfinite(cross).all()):
         raise DivergedError(
-            "required finite sums to solve for a regressor, received non-finite ones: beliefs diverged or the data "
-            "are scaled beyond 1e150. Use the box, a larger ridge or standardised data."
+            "required finite sums to solve for a regressor, received infinity or NaN: beliefs diverged or the data "
+            "exceed 1e150. Use the box, a larger ridge or standardised data."
         )
     try:
-        # Cholesky decides whether the sums are positive definite. The solve is numpy's too, although scipy could use
-        # the factor: scipy brings a BLAS of its own, whose threads would fight those that have just made the sums
+        # Cholesky tells whether the sums are positive definite. numpy solves, although scipy could reuse the factor:
+        # scipy brings a second BLAS, whose threads would compete with the threads of numpy's BLAS
         regularised = gram + alpha * np.eye(len(gram))
         np.linalg.cholesky(regularised)
         weights = np.linalg.solve(regularised, cross)
@@ -303,12 +303,12 @@ def _solve_regularised(
 def _solve_by_eigenvectors(
     gram: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"], alpha: float
 ) -> Float[np.ndarray, "p q"]:
-    """The minimum-norm solution, leaving out directions that rounding cannot tell from zero."""
+    """The minimum-norm solution, without the directions that rounding cannot tell from zero."""
     values, vectors = np.linalg.eigh(gram)
     denominator = np.maximum(values, 0) + alpha
     kept = denominator > len(gram) * np.finfo(float).eps * max(values[-1], alpha)
     scale = np.divide(1, denominator, out=np.zeros_like(values), where=kept)
     weights: np.ndarray = vectors @ (scale[:, None] * (vectors.T @ cross))
     if not np.isfinite(weights).all():
-        raise DivergedError("required a finite solution, received none: the sums are too badly scaled.")
+        raise DivergedError("required a finite solution, received infinity or NaN. Standardise the data.")
     return weights

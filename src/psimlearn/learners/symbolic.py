@@ -1,7 +1,7 @@
 """Learners of updates for beliefs about symbols: ridge regression, logistic regression, any classifier.
 
-Examples are the same as for numbers, z = [m; x; rest] and y = phi(f), with one-hot rows for x. Those in which the
-symbol x was not observed are left out: what would be filled in is what the update is to be learnt for.
+Examples are the same as for numbers, z = [m; x; rest] and y = phi(f), with one-hot rows for x. Examples in which the
+symbol x was not observed are left out: to fill x in, one would need the update that is to be learnt.
 """
 
 import warnings
@@ -26,6 +26,7 @@ from psimlearn.learners.ridge import GramSums, Ridge
 __all__ = ["Classified", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
 
 Update = Literal["joint", "linear"]
+"""The update of `SymbolRidge`."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,12 @@ class SymbolRidge:
     """Ridge regression of e_x (x) phi(f) on m, followed by conditioning on x; or of phi(f) on [m; x].
 
     Args:
-        features: what a belief about symbols is.
+        features: the features of symbols that define a belief.
         alpha: the penalty per example, as in `Ridge`.
         update: "joint", which is exact for hidden Markov models, or "linear", the plain regression of the paper.
-        floor: the share of every belief that is how often futures followed the last symbols in training, as many of
-            them as the lags: so nothing that can happen is ever called impossible.
-        strength: how strongly those are smoothed, as in `Contexts`.
+        floor: the share of every belief that is the distribution of futures after the last symbols in training, with
+            as many symbols as lags. It keeps possible futures from getting probability 0.
+        strength: the smoothing of that distribution, as in `Contexts`.
     """
 
     features: OneHot
@@ -47,10 +48,10 @@ class SymbolRidge:
     floor: float = 1e-5
     strength: float = 1.0
     contexts: Contexts | None = field(default=None, compare=False, repr=False)
-    """What followed the last symbols, as trainers count it; else only the last one is taken into account."""
+    """The counts of futures after the last symbols, set by trainers; if None, only the last symbol counts."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
+        """Refuse settings that have no meaning."""
         Ridge(self.alpha)
         if not 0 <= self.floor < 1 or self.update not in ("joint", "linear"):
             raise SettingsError(
@@ -60,11 +61,11 @@ class SymbolRidge:
     def counting(
         self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int, more: bool = False
     ) -> "SymbolRidge":
-        """With the contexts of these examples; with `more`, beside those counted before."""
+        """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
         return self if self.update == "linear" else replace(self, contexts=_counted(self, z, y, lags, more))
 
     def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "SymbolRidge":
-        """Nothing to freeze."""
+        """The learner itself: it has nothing to freeze."""
         return self
 
     def summarise(
@@ -75,19 +76,19 @@ class SymbolRidge:
         if self.update == "linear":
             return Ridge().summarise(z[seen.rows], y[seen.rows])
         known, y = _known(z, y, self.features, self.contexts)[seen.rows], y[seen.rows]
-        rows, columns = np.nonzero(y)  # one-hot: a product costs as much as there are ones
+        rows, columns = np.nonzero(y)  # one-hot: a sparse product costs as much as there are ones
         entries = (y[rows, columns], (rows, seen.codes[rows] * y.shape[1] + columns))
         targets = scipy.sparse.csr_array(entries, shape=(len(y), seen.n_symbols * y.shape[1]))
         zy = np.ascontiguousarray((targets.T @ known).T)
-        square = float(np.vdot(y, y))  # a one-hot factor does not change it
+        square = float(np.vdot(y, y))  # the one-hot factor e_x does not change the norm of y
         return GramSums(float(len(y)), np.ones(len(y)) @ known, targets.sum(axis=0), known.T @ known, zy, square)
 
     def merge(self, a: GramSums, b: GramSums) -> GramSums:
-        """Sum by sum."""
+        """The Gram sums of both, added."""
         return Ridge().merge(a, b)
 
     def solve(self, stats: GramSums) -> Conditional | Projected:
-        """The regression, with the simplex around it."""
+        """The ridge regression, whose outputs are brought onto the simplex."""
         linear, n = Ridge(self.alpha).solve(stats), self.features.n_simplices
         if self.update == "linear":
             return Projected(linear, Contexts.of_last(stats.y[None], n).shares[:1], self.floor, self.features)
@@ -104,21 +105,21 @@ class _SeenSample(FromSample):
     def summarise(
         self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], same: tuple[int, Stacked] | None = None
     ) -> Stacked:
-        """The examples, thinned."""
+        """The examples with an observed symbol, thinned to `max_rows`."""
         seen = _seen(z, y, self.features)
         return super().summarise(z[seen.rows], y[seen.rows])
 
 
 @dataclass(frozen=True)
 class SymbolLogistic(_SeenSample):
-    """Multinomial logistic regression of the future on m, one for each symbol seen: minimises the log loss.
+    """Multinomial logistic regression of the future on m, one for each observed symbol: minimises the log loss.
 
     Args:
-        features: what a belief about symbols is.
+        features: the features of symbols that define a belief.
         alpha: the penalty per example.
-        max_rows: learn from a random sample of at most so many examples.
+        max_rows: learn from a random sample of at most this many examples.
         floor: as in `SymbolRidge`.
-        seed: of that sample; drawn by `prepare` if not given.
+        seed: the seed of that sample; drawn by `prepare` if not given.
         strength: as in `SymbolRidge`.
     """
 
@@ -129,16 +130,16 @@ class SymbolLogistic(_SeenSample):
     seed: int | None = None
     strength: float = 1.0
     contexts: Contexts | None = field(default=None, compare=False, repr=False)
-    """As in `SymbolRidge`."""
+    """The counts of futures, as in `SymbolRidge`."""
 
     def counting(
         self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int, more: bool = False
     ) -> "SymbolLogistic":
-        """With the contexts of these examples; with `more`, beside those counted before."""
+        """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
         return replace(self, contexts=_counted(self, z, y, lags, more))
 
     def solve(self, stats: Stacked) -> Conditional:
-        """One regression for each symbol and simplex; what was never seen after a symbol gets next to nothing."""
+        """One regression for each symbol and simplex; a future never seen after a symbol gets almost no probability."""
         z, y, _ = stats
         seen = _seen(z, y, self.features)
         known, d = _known(z, y, self.features, self.contexts), y.shape[1]
@@ -156,14 +157,14 @@ class SymbolLogistic(_SeenSample):
 
 @dataclass(frozen=True)
 class SymbolClassifier(_SeenSample):
-    """Any scikit-learn classifier with `predict_proba`, of the future on z = [m; x; rest].
+    """Any scikit-learn classifier with `predict_proba`: predicts the future from z = [m; x; rest].
 
     Args:
-        features: what a belief about symbols is.
-        estimator: fitted once for each distribution of a belief.
-        max_rows: learn from a random sample of at most so many examples.
+        features: the features of symbols that define a belief.
+        estimator: the classifier, fitted once for each distribution of a belief.
+        max_rows: learn from a random sample of at most this many examples.
         floor: as in `SymbolRidge`.
-        seed: of that sample; drawn by `prepare` if not given.
+        seed: the seed of that sample; drawn by `prepare` if not given.
     """
 
     features: OneHot
@@ -173,12 +174,12 @@ class SymbolClassifier(_SeenSample):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse classifiers that say nothing about probabilities."""
+        """Refuse classifiers that do not predict probabilities."""
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "predict_proba"):
             raise SettingsError(f"estimator: required a classifier with predict_proba, received {self.estimator!r}.")
 
     def solve(self, stats: Stacked) -> "Classified":
-        """Fit, one classifier for each distribution."""
+        """The fitted classifiers, one for each distribution of a belief."""
         z, y, _ = stats
         fitted = []
         for part in _parts(y.shape[1], self.features):
@@ -190,12 +191,12 @@ class SymbolClassifier(_SeenSample):
 
 @dataclass(frozen=True, eq=False)
 class Classified(Opaque):
-    """[m; x; rest] -> the probabilities of fitted classifiers; where x is no symbol, their mixture over symbols."""
+    """[m; x; rest] -> the probabilities of fitted classifiers; if x is an expectation, their mixture over symbols."""
 
     estimators: tuple[Any, ...]
     mean: Float[np.ndarray, "one d"]
     floor: float
-    """The share of the mean in every belief."""
+    """The weight of `mean` in every belief."""
     features: OneHot
 
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
@@ -211,12 +212,12 @@ class Classified(Opaque):
         return out
 
     def _given(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
-        """Where every x is one symbol."""
-        own = np.zeros((len(z), self.mean.shape[1]))
-        for part, estimator in zip(_parts(own.shape[1], self.features), self.estimators, strict=True):
-            own[:, part.start + estimator.classes_] = estimator.predict_proba(z)
-        own = onto_simplices(own, self.features.n_simplices)
-        given: np.ndarray = (1 - self.floor) * own + self.floor * self.mean
+        """The next belief of rows in which every x is one symbol."""
+        predicted = np.zeros((len(z), self.mean.shape[1]))
+        for part, estimator in zip(_parts(predicted.shape[1], self.features), self.estimators, strict=True):
+            predicted[:, part.start + estimator.classes_] = estimator.predict_proba(z)
+        predicted = onto_simplices(predicted, self.features.n_simplices)
+        given: np.ndarray = (1 - self.floor) * predicted + self.floor * self.mean
         return given
 
 
@@ -251,7 +252,7 @@ def _counted(
     lags: int,
     more: bool,
 ) -> Contexts:
-    """What followed the last symbols in these examples, and with `more` in those that the learner knows already."""
+    """The contexts of these examples; with `more`, merged with the contexts that the learner has already."""
     d, features = y.shape[1], learner.features
     v = features.n_symbols(d)
     recent = recent_symbols(z[:, d : d + lags * v], v)
@@ -260,7 +261,7 @@ def _counted(
 
 
 def _n_symbols(width: int, features: OneHot) -> int:
-    """V, where V blocks of d coordinates have this width."""
+    """The number of symbols V for which V blocks of d coordinates have this width."""
     return next(v for v in range(1, width + 1) if v * features.width(v) == width)
 
 
@@ -271,7 +272,7 @@ def _parts(d: int, features: OneHot) -> list[slice]:
 
 
 def _classes(y: Float[np.ndarray, "b q"]) -> tuple[Bool[np.ndarray, " b"], Int[np.ndarray, " some"]]:
-    """The rows of a one-hot part that are certain, and where their ones are."""
+    """The rows of a one-hot part that are certain, and the places of their ones."""
     rows = y.max(axis=1, initial=0.0) > CERTAIN
     return rows, y[rows].argmax(axis=1)
 
@@ -279,7 +280,7 @@ def _classes(y: Float[np.ndarray, "b q"]) -> tuple[Bool[np.ndarray, " b"], Int[n
 def _logistic(
     z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], alpha: float
 ) -> tuple[Float[np.ndarray, "p q"], Float[np.ndarray, " q"]]:
-    """Weights and intercepts of the logarithms of probabilities; -30, which is none, for what never came."""
+    """The weights and intercepts of log-probabilities; an intercept of -30, in effect zero, for classes never seen."""
     rows, classes = _classes(y)
     weights, intercept = np.zeros((z.shape[1], y.shape[1])), np.zeros(y.shape[1])
     present = np.unique(classes)
@@ -289,10 +290,10 @@ def _logistic(
     if len(present) == 1:
         intercept[present] = 0.0
         return weights, intercept
-    with warnings.catch_warnings():  # a fit that is not quite done is judged like any other, in closed loop
+    with warnings.catch_warnings():  # an unconverged fit is validated like any other, in closed loop
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = LogisticRegression(C=1 / max(alpha * len(classes), 1e-12), max_iter=500).fit(z[rows], classes)
-    two = len(present) == 2  # of two classes only the second has weights
+    two = len(present) == 2  # for two classes scikit-learn gives weights of the second only
     weights[:, present[1:] if two else present] = fitted.coef_.T
     intercept[present] = [0.0, *fitted.intercept_] if two else fitted.intercept_
     return weights, intercept
