@@ -32,9 +32,9 @@ class Folded(NamedTuple):
     """A filter whose step is one map."""
 
     feed: Map
-    """From z to what is fed back next, before the box."""
+    """From z to the feedback of the next belief, before the box."""
     first: Float[np.ndarray, " r"]
-    """What the initial belief feeds back."""
+    """The feedback of the initial belief."""
     low: Float[np.ndarray, " r"] | None
     high: Float[np.ndarray, " r"] | None
     """The box, if there is one."""

@@ -1,7 +1,7 @@
 """Whole recordings: a filter rolled over all of them at once, one time index after the other, in closed loop.
 
-There are two runners. The folded one computes only what is fed back, and beliefs when they are asked for; the textbook
-one serves filters that cannot be folded and recordings with gaps.
+Two runners take turns. The folded runner computes the feedback only, and beliefs when they are asked for; the textbook
+runner serves filters that cannot be folded and recordings with gaps.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def room(filter: Learnt, layout: Layout) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """What a filter met, one scheduled row each; `z` is valid until the next rollout over the same table."""
+    """The rows that a filter met, as scheduled; `z` is valid until the next rollout over the same table."""
 
     filter: Learnt
     layout: Layout
@@ -95,7 +95,7 @@ class Rollout:
 
     @property
     def known(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What is known once x_t was seen, at every scheduled row: m_t, (x_t, .., x_{t-lags+1}) and the inputs."""
+        """The knowledge once x_t was seen, at every scheduled row: m_t, (x_t, .., x_{t-lags+1}) and the inputs."""
         return self.held, self.x.take(self.layout.places, axis=0).reshape(len(self.x), -1), self.layout.u
 
 
@@ -138,7 +138,7 @@ def _full_box(machine: Folded, plan: Schedule) -> tuple[np.ndarray | None, np.nd
 
 
 def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
-    """Nothing is missing: what the known columns contribute is computed ahead, time by time if regressors differ."""
+    """Nothing is missing: the contribution of known columns is computed ahead, time by time if regressors differ."""
     layout, z = table
     recursion, plan, r = filter.recursion, layout.plan, len(filter.feedback.mean)
     belief, after = start(filter, plan.block(0).stop).belief, np.empty((len(z), len(filter.initial)))

@@ -6,7 +6,7 @@ All arithmetic happens in standardised units. With c the belief weight, P the fe
     z_t     = [fed_t; x_t; x_{t-1}; ..; x_{t-lags+1}; u_t (; u_{t+1})]
     m_{t+1} = B(z_t) + (persist(x_t) or the centre)
 
-The belief m has full width and all predictions are read from it; only what is fed back is compressed and boxed.
+The belief m has full width and all predictions are read from it; only the feedback is compressed and boxed.
 
 Every function here takes arrays of numpy or of JAX. This module is the oracle for every faster runner; it steps filters
 that cannot be folded (`folded.py`), and it is the step through which back-propagation differentiates.
@@ -67,7 +67,7 @@ def prior(recursion: Recursion, x: Float[Array, "b n"]) -> Float[Array, "#b d"]:
     """The next belief if the regressor says zero."""
     if recursion.centre is not None:
         return recursion.centre[None]
-    assert isinstance(recursion.features, Persistent)  # trainers check that prior="last" has what it needs
+    assert isinstance(recursion.features, Persistent)  # trainers check that the features can persist
     return recursion.features.persist(x)
 
 
@@ -79,7 +79,7 @@ def following(recursion: Recursion, z: Float[Array, "b p"], x: Float[Array, "b n
 def advance(
     recursion: Recursion, belief: Float[Array, "b d"], drive: Drive, x: Float[Array, "b n"], t: int = 0
 ) -> Float[Array, "b d"]:
-    """`following`, with z_t in two parts: m_t, which feeds back, and what the known columns contribute."""
+    """`following`, with z_t in two parts: m_t, which feeds back, and the contribution of the known columns."""
     return recursion.regressor(t).respond(recursion.feedback(belief), drive) + prior(recursion, x)
 
 
