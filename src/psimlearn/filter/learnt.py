@@ -33,7 +33,7 @@ class Learnt:
     centre: Float[np.ndarray, " d"] | None
     """Added to the regressor's output: this belief, or the last observation repeated if None."""
     covariance: Float[np.ndarray, "n n"]
-    """The covariance of one-step errors, standardised: it fills a missing channel from those that were seen."""
+    """The covariance of one-step errors, standardised: it fills a missing channel from the channels that were seen."""
     lags: int = 1
     input_scaling: Scaling | None = None
     feedthrough: bool = False
@@ -64,7 +64,7 @@ class Learnt:
 
     @property
     def fill(self) -> Fill:
-        """Fills missing entries from those seen."""
+        """Fills missing entries from the entries seen."""
         return partial(conditional_fill, covariance=self.covariance)
 
     def controls(
@@ -95,7 +95,15 @@ def step(
     u: Float[np.ndarray, "b p"] | None = None,
     next_u: Float[np.ndarray, "b p"] | None = None,
 ) -> State:
-    """Take one row of every stream by the textbook step, in the units of the recordings: see `Filter.step`."""
+    """Take one observation of every stream; NaN where a channel, or the whole row, did not arrive.
+
+    Args:
+        filter: a learnt filter.
+        state: the state of b streams.
+        x: observations, in the units of the recordings.
+        u: inputs that acted at this row, if the filter was learnt with inputs.
+        next_u: inputs that act at the next row, for a filter with feed-through; held at u if not given.
+    """
     x, u = filter.scaling(x), filter.controls(u, next_u, len(x))
     if len(filter.regressors) == 1:
         return take(filter.recursion, state, x, u, filter.fill)

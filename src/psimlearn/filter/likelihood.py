@@ -11,11 +11,14 @@ from psimlearn.filter.step import expected
 from psimlearn.filter.uncertainty import gaussian_log_likelihood
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["hints_at", "log_likelihood", "log_likelihoods"]
+__all__ = ["hints", "hints_at", "log_likelihood", "log_likelihoods"]
 
 
 def log_likelihoods(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, " rows"]:
-    """The log-likelihood of every row given the rows before it: see `Filter.log_likelihood`."""
+    """The log-likelihood of every row given the rows before it; 0 where nothing was observed.
+
+    It is in nats and the units of the recordings. Channels are correlated as the filter's one-step errors are.
+    """
     rollout = rolled(filter, trajectories)
     before = rollout.before
     return rollout.layout.plan.packed(log_likelihood(filter, before.belief, rollout.layout.x, before.unseen))
@@ -50,6 +53,12 @@ def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarra
     with np.errstate(divide="ignore"):
         nats: np.ndarray = np.log(np.sum(np.where(x > 0, probabilities * x, 0.0), axis=1))
     return np.where(np.isnan(x).any(axis=1), 0.0, nats)
+
+
+def hints(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, "rows h"]:
+    """E[h_t | x_0 .. x_t]: the filtered estimate of quantities that were measured in training only."""
+    rollout = rolled(filter, trajectories)
+    return rollout.layout.plan.packed(hints_at(filter, *rollout.known))
 
 
 def hints_at(

@@ -44,14 +44,25 @@ class Prediction:
 def ahead(
     filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
 ) -> Float[np.ndarray, "b steps n"]:
-    """Predict the next observations of every stream: see `Filter.ahead`."""
+    """Predict the next observations of every stream.
+
+    Predictions are read from the belief, and beyond its window from the last block of the belief, which is advanced by
+    its predictions. A belief averages over inputs that are yet to come; where these are given, the belief is advanced
+    by its predictions and the given inputs from the first step on, and every prediction is read from block 1.
+
+    Args:
+        filter: a learnt filter.
+        state: the state of b streams.
+        steps: how many rows ahead; the first is the row that `step` would take next.
+        future_inputs: known inputs at these rows. Required beyond the window of a filter learnt with inputs.
+    """
     return filter.scaling.undo(_read(filter, filter.features.observations, state, steps, future_inputs))
 
 
 def predict(
     filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
 ) -> Prediction:
-    """Predict the next observations of every stream, with their uncertainty: see `Filter.predict`."""
+    """`ahead` with standard deviations and intervals, for a calibrated filter."""
     if filter.calibration is None:
         raise SettingsError(
             "uncertainty: required a calibrated filter of numbers, received one without calibration. Fit by PSIM, "
@@ -101,7 +112,11 @@ def _advanced(
 
 
 def forecast(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-    """Predict, before each row, that row and the rows after it: see `Filter.forecast`."""
+    """Predictions made before each row for that row and the rows after it.
+
+    Entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}, and from the inputs up to then where there are any; it may
+    lie beyond the end of the recording, where inputs are held at their last value.
+    """
     rollout = rolled(filter, trajectories)
     plan = rollout.layout.plan
     if trajectories.inputs is None and isinstance(filter.features, Stack) and horizon <= filter.features.window:

@@ -59,11 +59,7 @@ class Rollout:
     @cached_property
     def beliefs(self) -> Float[np.ndarray, "rows d"]:
         """m_{t+1}, the belief after each scheduled row."""
-        if self.stored is not None:
-            return self.stored
-        with np.errstate(over="ignore", invalid="ignore"):
-            beliefs: np.ndarray = folded_map(self.filter, lambda m: m)(self.z)
-        return beliefs
+        return self._first(len(self.filter.initial))
 
     @cached_property
     def held(self) -> Float[np.ndarray, "rows d"]:
@@ -73,12 +69,17 @@ class Rollout:
     def blocks(self, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """The first blocks of the stacked beliefs before each row, standardised; the other blocks are not computed."""
         d = horizon * len(self.filter.scaling.mean)
-        if self.stored is None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                after = folded_map(self.filter, lambda m: m[:, :d])(self.z)
-        else:
-            after = self.stored[:, :d]
-        return beliefs_before(after, self.filter.initial[:d], self.layout.plan).reshape(len(after), horizon, -1)
+        return beliefs_before(self._first(d), self.filter.initial[:d], self.layout.plan).reshape(
+            len(self.x), horizon, -1
+        )
+
+    def _first(self, d: int) -> Float[np.ndarray, "rows d"]:
+        """The first d coordinates of the belief after each scheduled row."""
+        if self.stored is not None:
+            return self.stored[:, :d]
+        with np.errstate(over="ignore", invalid="ignore"):
+            beliefs: np.ndarray = folded_map(self.filter, lambda m: m[:, :d])(self.z)
+        return beliefs
 
     @cached_property
     def before(self) -> State:
@@ -175,7 +176,14 @@ def inputs_at(
 def run(
     filter: Learnt, trajectories: Trajectories, next_inputs: Float[np.ndarray, "m p"] | None = None
 ) -> tuple[Float[np.ndarray, "rows d"], State]:
-    """The belief before every row, in the order of the recordings, and the state after each: see `Filter.run`."""
+    """The belief before every row, in the order of the recordings, and the state after each trajectory.
+
+    Args:
+        filter: a learnt filter.
+        trajectories: recordings.
+        next_inputs: the input that follows each trajectory, which a filter with feed-through needs to know; the last
+            input is held if it is not given.
+    """
     rollout = rolled(filter, trajectories)
     plan, places = rollout.layout.plan, rollout.layout.places
     ends = plan.last()
