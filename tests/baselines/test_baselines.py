@@ -7,7 +7,7 @@ from statsmodels.tsa.statespace.kalman_filter import KalmanFilter as Statsmodels
 
 from psimlearn.baselines import LastObservation, TrainingMean
 from psimlearn.datasets import LinearSystem, long_memory_system, random_system
-from psimlearn.evaluate.horizons import Forecaster
+from psimlearn.evaluate import Forecaster
 from psimlearn.recordings.trajectories import Trajectories
 
 NAN = np.nan
@@ -78,14 +78,12 @@ def by_conditioning(system: LinearSystem, start: np.ndarray, x: np.ndarray, hori
 def test_training_mean_by_hand() -> None:
     train = Trajectories.of([np.array([[1.0, 10.0], [2.0, NAN]]), np.array([[6.0, 30.0]])])
     guess = TrainingMean.fit(train)
-    assert isinstance(guess, Forecaster)
     np.testing.assert_array_equal(guess.forecast(train, 2), np.broadcast_to([3.0, 20.0], (3, 2, 2)))
 
 
 def test_last_observation_by_hand() -> None:
     mean = np.array([-1.0, -2.0])
     guess = LastObservation(mean)
-    assert isinstance(guess, Forecaster)
     first = np.array([[1.0, NAN], [NAN, NAN], [3.0, 7.0], [NAN, 8.0], [5.0, 9.0]])
     second = np.array([[NAN, 20.0], [11.0, 21.0]])
     third = np.array([[31.0, 32.0]])
@@ -161,20 +159,3 @@ def test_both_kalman_filters_agree_from_the_stationary_start() -> None:
     system = long_memory_system()
     x = system.simulate(5, 40, np.random.default_rng(22))
     np.testing.assert_allclose(system.time_varying_kalman().states(x), system.kalman().states(x), rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("which", ["stationary", "varying", "last"])
-def test_ragged_trajectories_are_filtered_one_by_one(which: str) -> None:
-    rng = np.random.default_rng(23)
-    system = random_system(rng)
-    parts = [system.simulate(1, length, rng).values for length in (4, 9, 1, 9, 6)]
-    if which != "stationary":
-        parts = [with_gaps(part, rng) if len(part) > 3 else part for part in parts]
-    forecasters: dict[str, Forecaster] = {
-        "stationary": system.kalman(),
-        "varying": system.time_varying_kalman(WIDE),
-        "last": LastObservation(np.array([1.0, 2.0])),
-    }
-    together = forecasters[which].forecast(Trajectories.of(parts), 2)
-    alone = [forecasters[which].forecast(Trajectories.of(part), 2) for part in parts]
-    np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-12)

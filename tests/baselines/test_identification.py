@@ -24,10 +24,11 @@ from statsmodels.tsa.statespace.kalman_filter import KalmanFilter as Statsmodels
 
 from oracles import ragged
 from psimlearn.baselines import Autoregression, InnovationsModel, LastObservation, LinearGaussian, em, ivr, n4sid
-from psimlearn.baselines.n4sid import columns, identified, stabilised
+from psimlearn.baselines.identify import columns, identified
+from psimlearn.baselines.systems import stabilised
 from psimlearn.datasets import LinearSystem, long_memory_system, random_system
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -259,9 +260,10 @@ def test_enough_states_come_near_the_optimal_filter(seed: int) -> None:
 
 
 def test_fewer_states_than_there_are_cost_ivr_dearly() -> None:
-    assert 0.1 < data_excess(0, 1) < 0.7
-    assert 0.1 < data_excess(4, 1) < 0.7
-    assert data_excess(4, 2) > 0.02
+    """Measured on five systems of three states: .002 to .31 with one state, at most .003 with three."""
+    excess = np.array([[case(seed).excess(ivr(case(seed).train, rank)) for rank in (1, 3)] for seed in range(5)])
+    assert 0.05 < np.median(excess[:, 0]) < 0.7
+    assert excess[:, 1].max() < 0.005
     rng = RNG(8)
     system = long_memory_system()
     train, test = system.simulate(1000, 100, rng), system.simulate(1000, 100, rng)
@@ -270,10 +272,6 @@ def test_fewer_states_than_there_are_cost_ivr_dearly() -> None:
     assert errors[0] > 0.5
     assert errors[1] > 0.1
     assert errors[2] < 0.01
-
-
-def data_excess(seed: int, rank: int) -> float:
-    return case(seed).excess(ivr(case(seed).train, rank))
 
 
 @pytest.mark.parametrize("method", [n4sid, ivr])
@@ -553,29 +551,7 @@ def test_unstable_poles_are_shrunk_and_said_so() -> None:
     assert model.radius == pytest.approx(0.999)
 
 
-# --- what every one of them must keep
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.15], ids=["whole", "gappy"])
-@pytest.mark.parametrize("name", FITS)
-def test_causal_and_indifferent_to_order(name: str, missing: float) -> None:
-    train, test = ragged([30, 12, 45, 9, 1, 30], 2, RNG(60), missing), ragged([12, 1, 30, 7], 2, RNG(61), missing)
-    model = FITS[name](train)
-    found = model.forecast(test, 4)
-    assert isinstance(model, Forecaster)
-    assert found.shape == (50, 4, 2)
-    assert np.isfinite(found).all()
-    other = FITS[name](train[[3, 5, 0, 4, 2, 1]])
-    np.testing.assert_allclose(other.forecast(test, 4), found, rtol=0, atol=1e-7)
-    alone = np.concatenate([model.forecast(test[[i]], 4) for i in range(4)])
-    np.testing.assert_allclose(alone, found, rtol=0, atol=1e-9)
-    values = test.values.copy()
-    values[20:43] += 100.0  # from row 7 of the third trajectory on
-    changed = model.forecast(Trajectories(values, test.offsets), 4)
-    np.testing.assert_array_equal(changed[:21], found[:21])
-    np.testing.assert_array_equal(changed[43:], found[43:])
-    assert np.abs(changed[21:43] - found[21:43]).max() > 1
-    np.testing.assert_array_equal(train.values, ragged([30, 12, 45, 9, 1, 30], 2, RNG(60), missing).values)
+# --- what every one of them must keep beside the contract of a forecaster
 
 
 @pytest.mark.parametrize("name", FITS)

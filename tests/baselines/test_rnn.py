@@ -12,7 +12,7 @@ from psimlearn.baselines import Autoregression, RecurrentNetwork, rnn
 from psimlearn.baselines.rnn import Cell, Network
 from psimlearn.datasets import noisy_pendulum
 from psimlearn.errors import SettingsError
-from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.recordings.trajectories import Trajectories
 
 RNG = np.random.default_rng
@@ -51,7 +51,6 @@ def by_hand(model: RecurrentNetwork, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("cell", get_args(Cell))
 def test_states_and_predictions_by_hand(cell: Cell) -> None:
     model, data = trained(cell)
-    assert isinstance(model, Forecaster)
     forecasts = data.unpacked(model.forecast(data, 3))
     for part, forecast in zip(data, forecasts, strict=True):
         expected = model.scaling.undo(by_hand(model, model.scaling(part.values)))
@@ -103,18 +102,6 @@ def test_beyond_its_horizon_it_takes_its_own_predictions_for_observations() -> N
             longer = np.concatenate([x[:10], ahead[10, :1], after[:1]])
         else:
             np.testing.assert_allclose(ahead[10, 4], after[2], rtol=0, atol=1e-12)
-
-
-def test_the_past_alone_decides_and_recordings_do_not_touch() -> None:
-    model, data = trained("tanh")
-    values, whole = data.values.copy(), model.forecast(data, 5)
-    np.testing.assert_array_equal(data.values, values)
-    for i in range(len(data)):
-        alone = model.forecast(data[i : i + 1], 5)
-        np.testing.assert_allclose(alone, whole[data.offsets[i] : data.offsets[i + 1]], rtol=0, atol=1e-12)
-    head = Trajectories.of(data[1].values[:9])
-    np.testing.assert_allclose(model.forecast(head, 5), whole[12:21], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(model.forecast(data, 2), whole[:, :2], rtol=0, atol=1e-12)
 
 
 def test_the_first_state_is_learnt() -> None:

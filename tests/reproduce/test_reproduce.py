@@ -13,12 +13,13 @@ from psimlearn.baselines import Autoregression, LastObservation
 from psimlearn.cli.main import cli
 from psimlearn.datasets import long_memory_system
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.evaluate.horizons import errors_by_horizon
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.command import reproduced
 from psimlearn.reproduce.experiment import Experiment, Job, experiment, names
-from psimlearn.reproduce.methods import METHODS, given, learnt
+from psimlearn.reproduce.given import given
+from psimlearn.reproduce.methods import METHODS, learnt
 from psimlearn.reproduce.page import write_page
 from psimlearn.reproduce.read import Results, results
 from psimlearn.reproduce.run import performed, results_of, run
@@ -237,14 +238,6 @@ def test_a_method_may_have_settings_and_fewer_folds_on_a_set() -> None:
     told = [(job.set, job.fold, job.settings["method"]["hidden"]) for job in jobs]
     assert told == [("small", 0, 100), ("films", 0, 2500), ("small", 1, 100)]
     assert set(jobs[1].settings["method"]) == {"method", "hidden"}
-
-
-def test_what_asks_for_too_much_data_is_left_out_of_the_grid() -> None:
-    data = given(some_recordings(6, 15), 0.2, 2, 3, 0)
-    _, chosen = learnt(data, "ivr", past=[2, 14], ridge=[1e-6], standardise=[True])
-    assert chosen["past"] == 2
-    with pytest.raises(DataError, match="too little data"):
-        learnt(data, "ivr", past=[14], ridge=[1e-6], standardise=[True])
 
 
 # -- running ---------------------------------------------------------------------------------------------------------
