@@ -159,7 +159,7 @@ class PSIM(TransformerMixin, BaseEstimator):
         self.rounds_ = result.rounds
         self.trials_ = [trial.row() for trial in result.trials]
         self.report_ = result.report
-        self.held_out_ = result.judged
+        self.held_out_ = result.held_out
         self.n_rounds_ = result.n_rounds
         self.recipe_ = result.candidate.recipe
         self.learner_ = result.learner
