@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 from psimlearn.errors import PsimlearnError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
-from small import QUICK
+from small import ONE
 from strategies import wild_recordings
 
 
@@ -35,7 +35,7 @@ MEMORY = dict.fromkeys(
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [PSIM(**QUICK), TrajectoryScaler()],
+    [PSIM(**ONE), TrajectoryScaler()],
     expected_failed_checks=lambda estimator: MEMORY if isinstance(estimator, PSIM) else {},
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], None]) -> None:
@@ -59,12 +59,12 @@ def check_defaults(**own: Any) -> None:
 MANY = int(os.environ.get("PSIMLEARN_EXAMPLES", "40"))
 
 
-def survives(data: list[np.ndarray]) -> None:
-    """Finite predictions or an error of ours; never a warning, never another exception."""
+def survives(data: list[np.ndarray]) -> bool:
+    """Finite predictions, or an error of ours; never a warning, never another exception. Whether it was learnt from."""
     try:
         fitted = PSIM(window=2 if len(data) % 2 else 5, n_rounds=2, random_state=0).fit(data)
     except PsimlearnError:
-        return
+        return False
     for horizon in (1, 3):
         assert all(np.isfinite(part).all() for part in fitted.predict(data, horizon))
     assert np.isfinite(fitted.forecast(data, 4)).all()
@@ -72,11 +72,19 @@ def survives(data: list[np.ndarray]) -> None:
     assert all(np.isfinite(part).all() for part in fitted.transform(data))
     assert not fitted.score(data) > 1
     assert fitted.summary()
+    return True
 
 
 def survives_anything() -> None:
-    limits = settings(max_examples=MANY, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    limits(given(wild_recordings())(survives))()
+    learnt: list[bool] = []
+
+    @settings(max_examples=MANY, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(wild_recordings())
+    def survived(data: list[np.ndarray]) -> None:
+        learnt.append(survives(data))
+
+    survived()
+    assert np.mean(learnt) >= 0.7  # so that refusing everything fails; 0.85 of the first forty
 
 
 def test_any_finite_recordings_are_survived() -> None:
