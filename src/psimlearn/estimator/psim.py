@@ -43,8 +43,7 @@ class PSIM(TransformerMixin, BaseEstimator):
     recordings are sequences of symbols, in any form that `Trajectories.of_symbols` takes; None means "not observed".
 
     Args:
-        window: how many observations ahead a belief describes, k; "auto" is 5, or fewer where a belief about symbols
-            would have more than 64 probabilities.
+        window: how many observations ahead a belief describes, k; "auto" is 5, or fewer for large alphabets.
         features: what a belief says of these: "stack" (means), "squares" (means and variances), "moments" (a full
             Gaussian), "onehot" (the joint distribution of symbols), "onehot-marginals" (the distribution of each, for
             large alphabets), or any `Features`.
@@ -129,13 +128,10 @@ class PSIM(TransformerMixin, BaseEstimator):
     def as_published(cls, window: int = 5, *, learner: Any = None, init: str = "zero", **others: Any) -> "PSIM":
         """The paper's algorithm, literally: no lags, prior, box or intercept, nothing standardised.
 
-        Only the round is chosen, by one-step error on held-out recordings. `learner` defaults to ridge regression
-        without intercept; `others` are parameters of `PSIM`.
+        Only the round is chosen, by one-step error. `learner` defaults to ridge regression without intercept.
         """
         settings: dict[str, Any] = {"recipe": Recipe.as_published(), "criterion": "one-step", "refit": False} | others
         return cls(window, learner=learner or Ridge(intercept=False), init=init, **settings)
-
-    # -- learning --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> "PSIM":
         """Choose, train, calibrate. `y` is ignored."""
@@ -180,8 +176,6 @@ class PSIM(TransformerMixin, BaseEstimator):
         """The recordings, the chosen settings, and held-out errors beside those of simple methods, as text."""
         check_is_fitted(self)
         return summarised(self.report_)
-
-    # -- whole recordings ------------------------------------------------------------------------------------------
 
     def predict(self, X: Any, horizon: int = 1) -> Any:
         """Row t predicts x_t from the rows up to t - horizon; in the form of X."""
