@@ -23,7 +23,7 @@ from hmmlearn.hmm import CategoricalHMM
 from psimlearn.baselines import KGram, OperatorModel, spectral, word_moments
 from psimlearn.datasets import HiddenMarkov, long_memory_hmm, three_state_hmm
 from psimlearn.estimator.psim import PSIM
-from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.filter.onehot import OneHotProduct
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories

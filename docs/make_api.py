@@ -52,10 +52,6 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "How it is learnt": {
         "train": ALL,
-        "train.start": ("Beginning", "Ground", "begin", "ground"),
-        "train.examples": ("Examples", "Lessons", "examples"),
-        "train.score": ("HeldOut", "held_out", "scored"),
-        "train.backprop": ("Epoch", "epochs"),
     },
     "How good it is": {"evaluate": ALL, "baselines": ALL, "report.plots": (), "report": ALL},
     "What can go wrong": {"errors": ALL},

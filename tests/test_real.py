@@ -7,7 +7,7 @@ import pytest
 
 import real
 from psimlearn.baselines import LastObservation
-from psimlearn.evaluate.horizons import errors_by_horizon
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
 from psimlearn.learners.ridge import Ridge

@@ -11,7 +11,7 @@ from scipy.special import j0, j1
 from psimlearn.datasets.hmm import HiddenMarkov, three_state_hmm, two_state_hmm
 from psimlearn.datasets.linear import LinearSystem, hard_system, long_memory_system, random_system
 from psimlearn.datasets.pendulum import PENDULUM_FLOOR, noisy_pendulum
-from psimlearn.evaluate.horizons import errors_by_horizon
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.recordings.trajectories import Trajectories
 
 

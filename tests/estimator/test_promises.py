@@ -3,7 +3,6 @@
 Settings that matter little here are given, to save the time of choosing them; with the defaults the figures are alike.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -74,88 +73,73 @@ def test_a_fifth_missing_of_twelve_channels_leaves_hardly_a_window_whole() -> No
 # -- a sensor that drops out -------------------------------------------------------------------------------------------
 
 DROPOUT = slice(75, 125)
+HARD = 13
+"""Without its second sensor the exact filter of this system, with missing entries filled in, explodes."""
 
 
-@cache
-def trained(seed: int) -> tuple[LinearSystem, PSIM, Trajectories]:
-    """A system, a filter learnt from 300 of its recordings, and 200 others of 200 rows."""
+def dropouts(seed: int) -> list[dict[str, float]]:
+    """One of two sensors missing for 50 rows: errors in the gap, and how far the belief is off once it is over."""
     rng = RNG(seed)
     system = random_system(rng, radius=RADII[seed % 5])
     train, full = system.simulate(300, 100, rng), system.simulate(200, 200, rng)
-    return system, PSIM(2, **GIVEN).fit(train), full
+    model = PSIM(2, **GAPPY).fit(train)
+    return [dropout(system, model, full, channel) for channel in range(2)]
 
 
-@cache
-def dropout(seed: int, channel: int) -> dict[str, Any]:
-    """One of two sensors missing for 50 rows: errors in the gap, and how far the belief is off once it is over."""
-    system, model, full = trained(seed)
+def dropout(system: LinearSystem, model: PSIM, full: Trajectories, channel: int) -> dict[str, float]:
     truth = stacked(full)
     x = truth.copy()
     x[:, DROPOUT, channel] = np.nan
     test = Trajectories.of(x)
     inside = slice(DROPOUT.start + 1, DROPOUT.stop + 1)  # predicted without the sensor
     ours = predictions(model, test)
-    errors = {
-        "ours": error(ours[:, inside], truth[:, inside]),
-        "optimal": error(kalman_rows(system.time_varying_kalman(), test)[:, inside], truth[:, inside]),
-        "same fill": error(kalman_rows(system.predictive_filter(2), test)[:, inside], truth[:, inside]),
-    }
+    ours_inside, optimal, same_fill = (
+        error(predicted[:, inside], truth[:, inside])
+        for predicted in (
+            ours,
+            kalman_rows(system.time_varying_kalman(), test),
+            kalman_rows(system.predictive_filter(2), test),
+        )
+    )
     rho = np.abs(np.linalg.eigvals(system.A - system.stationary.L @ system.C)).max()
     back = DROPOUT.stop + int(np.ceil(np.log(100) / -np.log(rho))) + 10
+    assert back < 200
     interrupted, straight = (np.stack(model.transform(data)) for data in (test, full))
     size = np.sqrt(np.mean(np.sum(straight**2, axis=2)))
     off = np.sqrt(np.sum((interrupted - straight) ** 2, axis=2)).max(axis=0) / size
-    assert back < 200
-    span = np.abs(ours).max() / np.abs(truth).max()
-    return errors | {"finite": np.isfinite(ours).all(), "off": off[back], "span": span}
+    return {
+        "optimal": ours_inside / optimal,
+        "same fill": ours_inside / same_fill,
+        "span": float(np.abs(ours).max() / np.abs(truth).max()),
+        "off": float(off[back]),
+    }
 
 
 def kalman_rows(filter: Any, data: Trajectories) -> np.ndarray:
     return np.asarray(filter.forecast(data, 1)[:, 0].reshape(len(data), -1, data.n_channels))
 
 
-FILLS_WELL = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (3, 1), (4, 0), (4, 1), (13, 1)]
-FILLS_BADLY = [(2, 0), (3, 0)]
-UNSTABLE = (13, 0)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "channel"), FILLS_WELL)
-def test_a_sensor_that_drops_out_for_50_rows(seed: int, channel: int) -> None:
-    """At most 1.1 times the error of the Kalman filter that skips it; measured up to 1.04 for these."""
-    found = dropout(seed, channel)
-    assert found["finite"]
-    assert found["ours"] <= 1.1 * found["optimal"]
+def test_a_sensor_that_drops_out_for_50_rows() -> None:
+    """Five systems, either sensor of each, against the Kalman filter that skips the missing one.
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("seed", "channel"), FILLS_BADLY)
-def test_where_a_dropped_sensor_costs_more_it_is_the_fill_and_not_what_was_learnt(seed: int, channel: int) -> None:
-    """With the errors' covariance of whole rows a missing channel is filled in as if it had been missing for one row.
-
-    In a long gap the errors grow and go together in another way, so that 22 % of random systems and channels pass 1.1
-    times the optimum; the exact filter of the paper's proposition with the same fill does so too.
+    Three quarters stay within 1.1 times its error. A missing channel is filled in with the errors' covariance of whole
+    rows, and in a long gap errors go together in another way: so nothing is worse than the exact filter of the paper's
+    proposition with the same fill. ln 100 / -ln rho(A - LC) + 10 rows after the gap the belief is within 1 % of one
+    that was never interrupted.
     """
-    found = dropout(seed, channel)
-    assert found["ours"] > 1.1 * found["optimal"]
-    assert found["ours"] <= 1.03 * found["same fill"]
+    found = [case for seed in range(5) for case in dropouts(seed)]
+    assert np.quantile([case["optimal"] for case in found], 0.75) <= 1.1
+    assert max(case["same fill"] for case in found) <= 1.03
+    assert max(case["off"] for case in found) <= 0.01
 
 
 @pytest.mark.slow
 def test_where_filling_in_is_unstable_the_box_bounds_it() -> None:
-    """Without the second sensor this system's exact filter explodes; ours is 136 times
-    worse than the optimum, but stays within three times the largest observation, and recovers (see below)."""
-    found = dropout(*UNSTABLE)
-    assert found["same fill"] > 1e3 * found["optimal"]
-    assert found["finite"]
-    assert found["span"] <= 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("seed", "channel"), [*FILLS_WELL, *FILLS_BADLY, UNSTABLE])
-def test_a_belief_recovers_from_a_dropout_as_fast_as_the_kalman_filter_forgets(seed: int, channel: int) -> None:
-    """ln 100 / -ln rho(A - LC) + 10 rows after the gap it is within 1 % of the belief that was never interrupted."""
-    assert dropout(seed, channel)["off"] <= 0.01
+    """Predictions stay within three times the largest observation, and the belief recovers."""
+    for case in dropouts(HARD):
+        assert case["span"] <= 3
+        assert case["off"] <= 0.01
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------

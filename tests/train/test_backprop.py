@@ -1,9 +1,8 @@
-"""Back-propagation: the loop and its gradients against numpy, descents against what they promise."""
+"""Back-propagation: epochs against their promises, and the estimator that uses them."""
 
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -22,44 +21,27 @@ from psimlearn import PSIM
 from psimlearn.baselines import TrainingMean
 from psimlearn.choose import fit as fitting
 from psimlearn.datasets import LinearSystem, long_memory_system, random_system
-from psimlearn.errors import DataError, DivergedError, MissingExtraError, SettingsError
-from psimlearn.evaluate.horizons import errors_by_horizon
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.errors import DataError, MissingExtraError, SettingsError
+from psimlearn.evaluate import errors_by_horizon
+from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.rollout import roll
 from psimlearn.filter.rollout import table as laid_out
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
-from psimlearn.recordings.schedule import grids, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import example_rows, futures
-from psimlearn.train import Recipe, Round, backprop, best, dagger, forward, random_start
+from psimlearn.recordings.windows import example_rows
+from psimlearn.train import Recipe, backprop, best, dagger, forward, random_start
 from psimlearn.train.backprop import epochs
-from psimlearn.train.descent import Optimiser, check_optimiser, descend, patient
-from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, weights_of, with_weights
+from psimlearn.train.descent import Optimiser, descend
+from psimlearn.train.unrolled import weights_of, with_weights
 
 RNG = np.random.default_rng
-CLOSE = Recipe(lags=3, prior="last", feedthrough=True, box=0.0)
-FILTERS: dict[str, tuple[Any, Any, Recipe, float]] = {
-    "linear, gaps, lags, last, box": (Stack(3), Ridge(1e-2), CLOSE, 0.2),
-    "linear, squares, whole": (StackSquares(2), Ridge(1e-2), replace(CLOSE, prior="zero"), 0.0),
-    "linear, moments, gaps": (SecondMoment(2), Ridge(1e-1), Recipe(prior="last", belief_weight=0.3), 0.1),
-    "linear, rank, whole": (Stack(3), Ridge(1e-2), Recipe(rank=4, lags=2), 0.0),
-    "features and inputs, gaps": (Stack(2), RandomFourierRidge(30, 1e-2), CLOSE, 0.2),
-    "features alone, whole": (Stack(2), RandomFourierRidge(30, 1e-2, raw_inputs=False), Recipe(), 0.0),
-}
 
 
 def recordings(missing: float, seed: int = 0) -> Trajectories:
     rng = RNG(seed)
     data = ragged([30, 12, 45, 28, 44], 3, rng, missing)
     return Trajectories(data.values, data.offsets, inputs=rng.standard_normal((len(data.values), 2)))
-
-
-@cache
-def learnt(name: str) -> tuple[Filter, Trajectories]:
-    features, learner, recipe, missing = FILTERS[name]
-    data = recordings(missing)
-    return best(dagger(data, data, features, learner, rng=RNG(1), n_rounds=2, recipe=recipe)).filter, data
 
 
 def loss_by_hand(filter: Filter, data: Trajectories) -> float:
@@ -71,69 +53,6 @@ def loss_by_hand(filter: Filter, data: Trajectories) -> float:
         for t in range(len(x) - k):
             errors.append(beliefs[t + 1] - filter.features(x[None, t + 1 : t + 1 + k])[0])
     return float(np.nanmean(np.square(errors), axis=0).sum())
-
-
-def loss_of(filter: Filter, data: Trajectories) -> tuple[float, np.ndarray]:
-    """The loss and its gradient by JAX."""
-    with jax.enable_x64(True):
-        loss = closed_loop(form_of(filter, True)).loss
-        value, gradient = jax.jit(jax.value_and_grad(loss))(
-            weights_of(filter), fixed_of(filter), tuple(parts_of(filter, data))
-        )
-        return float(value), np.asarray(gradient)
-
-
-# -- the loop --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", FILTERS)
-def test_the_loop_is_the_filters(name: str) -> None:
-    filter, data = learnt(name)
-    plan = schedule(data.offsets)
-    rows = example_rows(plan, filter.features.window)[0]
-    after = np.concatenate([loop_beliefs(filter, part.values, part.inputs)[1:] for part in data])[plan.order]
-    parts = parts_of(filter, data)
-    assert len(parts) > 1  # the recordings differ too much in length for one rectangle
-    for part, grid in zip(parts, grids(plan, rows), strict=True):
-        with jax.enable_x64(True):
-            rolled = jax.jit(closed_loop(form_of(filter, True)).rolled)
-            beliefs = np.asarray(rolled(weights_of(filter), fixed_of(filter), part, np.zeros_like(part.y))[0])
-        np.testing.assert_allclose(beliefs[grid >= 0], after[grid[grid >= 0]], rtol=0, atol=1e-10)
-    if name == "linear, gaps, lags, last, box":
-        assert filter.feedback.clipped(filter.feedback(after)).any()  # the box was at work
-
-
-@pytest.mark.parametrize("name", FILTERS)
-def test_gradients_are_finite_differences_of_the_filters_loss(name: str) -> None:
-    """To 1e-5, entry by entry: the largest ones, some others, and one direction through all."""
-    filter, data = learnt(name)
-    value, gradient = loss_of(filter, data)
-    assert value == pytest.approx(loss_by_hand(filter, data), rel=1e-12)
-    weights = weights_of(filter)
-
-    table = laid_out(filter, data)
-    rows, targets = example_rows(table.layout.plan, filter.features.window)
-    phi = filter.features(futures(table.layout.x, table.layout.plan, filter.features.window)[targets])
-
-    def numpy_loss(weights: np.ndarray) -> float:
-        moved = with_weights(filter, weights)
-        return float(np.nanmean((roll(moved, table).beliefs[rows] - phi) ** 2, axis=0).sum())
-
-    def slope(direction: np.ndarray, h: float) -> float:
-        return (numpy_loss(weights + h * direction) - numpy_loss(weights - h * direction)) / (2 * h)
-
-    scale = np.abs(gradient).max()
-    order = np.argsort(np.abs(gradient).ravel())
-    for entry in [*order[-2:], *RNG(0).choice(order[:-2], 2, replace=False)]:
-        unit = np.zeros(weights.size)
-        unit[entry] = 1.0
-        own = slope(unit.reshape(weights.shape), 1e-5)
-        assert own == pytest.approx(gradient.ravel()[entry], rel=1e-5, abs=1e-5 * scale)
-    direction = gradient / np.linalg.norm(gradient)
-    assert slope(direction, 1e-5) == pytest.approx(np.linalg.norm(gradient), rel=1e-5)
-
-
-# -- from what was learnt --------------------------------------------------------------------------------------------
 
 
 @cache
@@ -205,9 +124,6 @@ def test_refining_the_long_memory_system(seed: int, alpha: float) -> None:
     assert refined[20] <= excess[20]
 
 
-# -- from random weights ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("learner", [Ridge(), RandomFourierRidge(20)], ids=["linear", "features"])
 def test_random_weights_learn(learner: Any) -> None:
     rng = RNG(1)
@@ -228,9 +144,6 @@ def test_without_an_intercept_there_is_none() -> None:
     rounds = list(backprop(data, data, start, optimiser="adam", n_epochs=3, intercept=False))
     assert rounds[-1].error < rounds[0].error
     assert all((weights_of(round.filter)[-1] == 0).all() for round in rounds)
-
-
-# -- descents --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "lbfgs"])
@@ -255,56 +168,12 @@ def run(batches: list[float], whole: float, n: int, **options: Any) -> list[Any]
     return list(islice(descend(bowl, np.zeros(2), None, arrays, np.full(2, whole), seed=0, **options), n + 1))
 
 
-def test_gradient_descent_by_hand() -> None:
-    """Steps of rate * 2 (p - b), halved every 2 epochs; a gradient longer than the clip is shortened to it."""
-    states = run([1.0], 1.0, 4, optimiser="gd", rate=0.1, halving=2)
-    p, by_hand = 0.0, [0.0]
-    for rate in (0.1, 0.1, 0.05, 0.05):
-        p -= rate * 2 * (p - 1)
-        by_hand.append(p)
-    np.testing.assert_allclose([s.parameters[0] for s in states], by_hand, rtol=0, atol=1e-15)
-    np.testing.assert_allclose([s.loss for s in states], [2 * (p - 1) ** 2 for p in by_hand], rtol=0, atol=1e-14)
-    clipped = run([1.0], 1.0, 1, optimiser="gd", rate=0.1, clip=1.0)[1].parameters
-    np.testing.assert_allclose(clipped, np.full(2, 0.1 / np.sqrt(2)), rtol=1e-12)
-
-
-def test_steps_that_are_not_finite_are_not_taken() -> None:
-    states = run([1.0, np.nan, 1.0], 1.0, 3, optimiser="rmsprop", rate=0.1)
-    assert [s.rejected for s in states] == [(), (1,), (1,), (1,)]
-    assert states[-1].loss < states[0].loss
-
-
-def test_epochs_that_climb_are_undone_with_half_the_step() -> None:
-    states = run([1.0], 1.0, 8, optimiser="gd", rate=6.0)  # 1 - 2 rate: diverges until the rate is below 1
-    assert [s.share for s in states[:5]] == [1.0, 0.5, 0.25, 0.125, 0.125]
-    assert [s.loss for s in states[:4]] == [2.0] * 4
-    assert states[-1].loss < 0.2
-    assert len(run([2.0], -1.0, 99, optimiser="gd")) < 99  # the batches lead away from the whole: there is an end
-
-
-def test_a_descent_needs_a_finite_beginning_and_a_known_optimiser() -> None:
-    with pytest.raises(DivergedError, match="required a finite loss"):
-        run([1.0], np.inf, 1)
-    with pytest.raises(SettingsError, match=r"optimiser: required one of .* received 'newton'"):
-        check_optimiser("newton")
-
-
-def test_patience_ends() -> None:
-    filter = half_learnt()[0]
-    errors = [5.0, 4.0, 6.0, 3.0, np.inf, 3.0, 2.0, 1.0]
-    rounds = [Round(i, filter, e, 0.0, 0) for i, e in enumerate(errors)]
-    assert [r.number for r in patient(rounds, 2)] == [0, 1, 2, 3, 4, 5]
-
-
 def test_the_users_precision_is_left_alone() -> None:
     start, train, validation = half_learnt()
     for epoch in epochs(train, validation, start, n_epochs=2):
         assert jax.numpy.ones(1).dtype == np.float32
         assert epoch.state.parameters.dtype == np.float64
     assert jax.numpy.ones(1).dtype == np.float32
-
-
-# -- what does not work says so --------------------------------------------------------------------------------------
 
 
 def test_filters_without_a_gradient_are_refused() -> None:
@@ -338,8 +207,6 @@ def test_nobody_who_does_not_descend_loads_jax() -> None:
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 
-
-# -- the estimator ---------------------------------------------------------------------------------------------------
 
 GIVEN: dict[str, Any] = {
     "learner": Ridge(1e-4),

@@ -1,4 +1,4 @@
-"""What is given and what is to be chosen, with the parameters of an estimator already checked."""
+"""The settings of a fit, checked: some are given, the others are to be chosen."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,7 +17,7 @@ Trainer = Literal["dagger", "forward", "backprop", "dagger+backprop"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What `PSIM`'s parameters mean; None is "to be chosen"."""
+    """The meaning of the parameters of `PSIM`; None or "auto" is to be chosen."""
 
     features: Features
     learner: Learner[Any] | Literal["ridge", "rff", "auto"]
@@ -30,11 +30,11 @@ class Settings:
     level_weight: float | Literal["auto"] | None
     rank: int | Literal["auto"] | None
     standard: Recipe
-    """All the rest of the recipe."""
+    """The parts of the recipe that are not chosen."""
     literal: bool
     """Whether `standard` is the whole recipe."""
     criterion: Criterion
     validation: float | Trajectories
     refit: bool
     loss: Loss
-    """What the criterion is measured in."""
+    """Measures the criterion."""

@@ -1,4 +1,4 @@
-"""What was done, in plain values that a file can hold, and in words."""
+"""The report of a fit: plain values that a file can hold, and the text of `summary()`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError
-from psimlearn.evaluate.horizons import Forecaster, Measure, errors_by_horizon
+from psimlearn.evaluate import Forecaster, Measure, errors_by_horizon
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Linear
 from psimlearn.recordings.trajectories import Trajectories
@@ -22,7 +22,7 @@ LEARNERS = {
     "SymbolLogistic": "logistic regression",
 }
 METHODS = ("training mean", "last observation", "autoregression", "frequencies", "bigrams", "trigrams", "PSIM")
-"""From the simplest to ours; a file does not keep an order."""
+"""Methods in the order of the table, the simplest first; a file does not keep an order."""
 
 
 NATS = "nats per symbol"
@@ -30,7 +30,7 @@ NATS = "nats per symbol"
 
 
 def described(data: Trajectories) -> dict[str, Any]:
-    """Recordings in numbers."""
+    """Counts and lengths of recordings, and the share that is missing."""
     return {
         "recordings": len(data),
         "rows": len(data.values),
@@ -49,9 +49,13 @@ def error_table(
     horizon: int,
     measure: Measure | None = None,
 ) -> dict[str, list[float]]:
-    """Errors by horizon, averaged over splits, of which each has a forecaster and a scale of channels.
+    """Errors of each method by horizon, averaged over splits; the first row of a recording does not count.
 
-    Before the first row of a recording nothing was seen, so it is left out.
+    Args:
+        methods: forecasters by name, one for each split.
+        held_out: the held-out recordings of each split, and the scales of their channels.
+        horizon: the most steps ahead.
+        measure: the error of predictions; None for the mean square.
     """
     table = {}
     for name, forecasters in methods.items():
@@ -68,7 +72,7 @@ def error_table(
 
 
 def spectral_radius(filter: Filter) -> float | None:
-    """Of the map from what is fed back to what is fed back next; None where that is not linear."""
+    """The spectral radius of the map from one feedback to the next; None where it is not linear."""
     regressor = filter.regressors[-1]
     if not isinstance(regressor, Linear):
         return None
@@ -77,7 +81,7 @@ def spectral_radius(filter: Filter) -> float | None:
 
 
 def summarised(report: Mapping[str, Any]) -> str:
-    """A report as text."""
+    """The report as text."""
     data, choices, symbolic = report["data"], report["choices"], report["units"] == NATS
     what = "symbols" if symbolic else "channels"
     unit = NATS if symbolic else f"squared {report['units']}, channels summed"

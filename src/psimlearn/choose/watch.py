@@ -1,4 +1,4 @@
-"""What fitting tells of itself while it goes on, and whether it is asked to come to an end."""
+"""Progress of `fit`, for those who wait, and a way to end a stage early."""
 
 import sys
 from typing import Literal
@@ -9,22 +9,22 @@ Stage = Literal["trying settings", "racing", "training"]
 
 
 class Watch:
-    """Hears of the progress of fitting; this one keeps still. `PSIM(verbose=..)` takes a subclass.
+    """Receives progress from `fit`; the base class ignores it. Subclass it to report or to stop early.
 
-    Nothing is lost by ending a stage early: the best of what was tried so far is taken.
+    `PSIM(verbose=..)` takes an instance. A stage that ends early keeps the best result so far.
     """
 
     def __call__(self, message: str) -> None:
-        """Hear, in words, what is being done."""
+        """Receive a message about the work that begins now."""
 
     def goes_on(self, stage: Stage, done: int, total: int) -> bool:
-        """Hear how much of a stage is done, and say whether to go on with it."""
+        """Receive how much of a stage is done; return False to end the stage."""
         return True
 
 
 class Printed(Watch):
-    """Says what is being done on standard error."""
+    """Prints messages on standard error."""
 
     def __call__(self, message: str) -> None:
-        """Say it at once."""
+        """Print the message at once."""
         print(f"psimlearn: {message}", file=sys.stderr, flush=True)

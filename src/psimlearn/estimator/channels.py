@@ -1,25 +1,42 @@
-"""The channels of `fit`: remembered by an estimator, and asked for ever after."""
+"""Recordings as an estimator receives them: `fit` remembers their channels, and all other methods require the same."""
 
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from jaxtyping import Float
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psimlearn.errors import DataError
-from psimlearn.recordings.forms import Received, is_table, received
+from psimlearn.recordings.forms import Received, is_table, received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["checked", "remember"]
+__all__ = ["asked", "checked", "future_inputs", "learnt_from", "remember"]
+
+
+def learnt_from(estimator: Any, recordings: Any, symbols: bool) -> Trajectories:
+    """Recordings for `fit`, whose channels the estimator remembers."""
+    if not symbols:
+        return checked(estimator, recordings, reset=True, least_rows=2).trajectories
+    data = received_symbols(recordings).trajectories
+    remember(estimator, data.n_channels, None)
+    return data
+
+
+def asked(estimator: Any, recordings: Any) -> Received:
+    """Recordings for a fitted estimator with a `filter_`, checked for the channels or symbols of `fit`."""
+    check_is_fitted(estimator)
+    alphabet = estimator.filter_.alphabet
+    return checked(estimator, recordings) if alphabet is None else received_symbols(recordings, alphabet)
 
 
 def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows: int = 1) -> Received:
-    """The same for a scikit-learn estimator, which remembers the channels of `fit` and asks for them ever after.
+    """Recordings of numbers, checked for the channels of `fit`.
 
     Args:
-        estimator: on which `n_features_in_` and, where channels have names, `feature_names_in_` are kept.
+        estimator: keeps `n_features_in_` and, where channels have names, `feature_names_in_`.
         recordings: in any form.
-        reset: whether this is `fit`.
-        least_rows: that a table must have.
+        reset: whether this is `fit`, so that the channels are remembered.
+        least_rows: the fewest rows that a table must have.
     """
     if is_table(recordings):  # scikit-learn knows best what can be wrong with a table
         try:
@@ -48,9 +65,27 @@ def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows:
 
 
 def remember(estimator: Any, n: int, names: tuple[str, ...] | None) -> None:
-    """Channels for `checked` to ask for."""
+    """Set the channels that `checked` requires from now on."""
     estimator.n_features_in_ = n
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):  # of an earlier fit
         del estimator.feature_names_in_
+
+
+def future_inputs(inputs: Any, m: int, steps: int, p: int) -> Float[np.ndarray, "m steps p"] | None:
+    """Known inputs of the next `steps` rows of m recordings with p inputs, checked; None if none were given."""
+    if inputs is None:
+        return None
+    try:
+        array = np.asarray(inputs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"future_inputs: required an array of numbers, received {type(inputs).__name__}: {error}"
+        ) from error
+    array = array[None] if array.ndim == 2 else array
+    if array.ndim != 3 or array.shape[::2] != (m, p) or array.shape[1] < steps or not np.isfinite(array).all():
+        raise DataError(
+            f"future_inputs: required finite numbers of shape ({m}, {steps}, {p}), received shape {array.shape}."
+        )
+    return array[:, :steps]

@@ -1,4 +1,4 @@
-"""What the parameters of an estimator mean: words to be chosen from, objects to be taken, and neither by accident."""
+"""From the parameters of an estimator to `Settings`: words are looked up, objects taken, all else refused by name."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.utils import check_random_state
 
 from psimlearn.choose.settings import Settings, Trainer
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.estimator.checks import at_least_one, is_auto, level_weight_of, not_negative, one_of, rank_of, switch
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
 from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
 from psimlearn.learners.blackbox import SklearnLearner
@@ -22,7 +22,7 @@ from psimlearn.train.losses import GaussianNLL, LogLoss, Squared
 from psimlearn.train.recipe import Init, Prior, Recipe
 from psimlearn.train.score import Criterion
 
-__all__ = ["at_least_one", "interpreted", "is_symbolic", "seed_of"]
+__all__ = ["interpreted", "is_symbolic", "learns_on", "speaks_symbols"]
 
 FEATURES: dict[str, type[Stack | StackSquares | SecondMoment | OneHot]] = {
     "stack": Stack,
@@ -34,44 +34,60 @@ FEATURES: dict[str, type[Stack | StackSquares | SecondMoment | OneHot]] = {
 LEARNERS = ("ridge", "rff", "auto", "gaussian")
 SYMBOL_LEARNERS = ("ridge", "logistic")
 WINDOW = 5
-"""Where none is given."""
+"""The window where none is given."""
 HANDY = 64
-"""Probabilities in a belief about symbols, where its window is not given."""
+"""The most probabilities in a belief about symbols, where its window is not given."""
 LOGISTIC_ALPHA = 1e-5
 """The penalty of logistic regression where it is not chosen."""
 
 
 def is_symbolic(features: Any) -> bool:
-    """Whether this means features of symbols."""
+    """Whether the parameter `features` asks for symbols."""
     return isinstance(features, OneHot) or (isinstance(features, str) and features.startswith("onehot"))
 
 
+def speaks_symbols(model: Any) -> bool:
+    """Whether an estimator has `predict_proba`; if not, says what it needs."""
+    if not is_symbolic(model.features):
+        raise AttributeError("predict_proba needs symbols: features='onehot'. For numbers use predict_interval.")
+    return True
+
+
+def learns_on(model: Any) -> bool:
+    """Whether an estimator has `partial_fit`; if not, says what it needs."""
+    if model.trainer != "dagger":
+        raise AttributeError(f"partial_fit needs trainer='dagger': {model.trainer!r} keeps no sums. Use fit.")
+    return True
+
+
 def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
-    """Check parameters and give them their meaning."""
+    """The settings that the parameters of `PSIM` mean for these recordings."""
     given = dict(parameters)
     recipe = given["recipe"]
     if not (recipe is None or isinstance(recipe, Recipe)):
         raise SettingsError(f"recipe: required a Recipe or None, received {recipe!r}.")
-    box, feedthrough = _switch(given["box"], "box"), _switch(given["feedthrough"], "feedthrough")
+    box, feedthrough = switch(given["box"], "box"), switch(given["feedthrough"], "feedthrough")
     features = _features(given["features"], _window(given["window"], given["features"], data.n_channels))
     settings = Settings(
         features=features,
         learner=_symbol_learner(given["learner"], features)
         if isinstance(features, OneHot)
         else _learner(given["learner"]),
-        trainer=_one_of(given["trainer"], get_args(Trainer), "trainer"),
+        trainer=one_of(given["trainer"], get_args(Trainer), "trainer"),
         n_rounds=at_least_one(given["n_rounds"], "n_rounds"),
-        init=_one_of(given["init"], get_args(Init), "init"),
-        lags=None if _auto(given["lags"]) else at_least_one(given["lags"], "lags", "'auto' or "),
-        prior=None if _auto(given["prior"]) else _one_of(given["prior"], ("auto", *get_args(Prior)), "prior"),
-        belief_weight=None if _auto(given["belief_weight"]) else _number(given["belief_weight"], "belief_weight"),
-        level_weight=_level_weight(given["level_weight"]),
-        rank=_rank(given["rank"]),
+        init=one_of(given["init"], get_args(Init), "init"),
+        lags=None if is_auto(given["lags"]) else at_least_one(given["lags"], "lags", "'auto' or "),
+        prior=None if is_auto(given["prior"]) else one_of(given["prior"], ("auto", *get_args(Prior)), "prior"),
+        belief_weight=None
+        if is_auto(given["belief_weight"])
+        else not_negative(given["belief_weight"], "belief_weight"),
+        level_weight=level_weight_of(given["level_weight"]),
+        rank=rank_of(given["rank"]),
         standard=recipe or Recipe(box=1.0 if box else None, feedthrough=feedthrough),
         literal=recipe is not None,
-        criterion=_one_of(given["criterion"], get_args(Criterion), "criterion"),
+        criterion=one_of(given["criterion"], get_args(Criterion), "criterion"),
         validation=_validation(given["validation"], data),
-        refit=_switch(given["refit"], "refit"),
+        refit=switch(given["refit"], "refit"),
         loss=Squared(),
     )
     if isinstance(settings.features, OneHot) or data.alphabet is not None:
@@ -83,11 +99,11 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
 
 
 def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectories) -> Settings:
-    """Probabilities leave nothing to be scaled, shrunk or boxed; what would have to be ignored is refused."""
+    """Settings for symbols: probabilities are not scaled, shrunk or boxed, so parameters that do so are refused."""
     features = settings.features
     if not isinstance(features, OneHot) or data.alphabet is None:
         raise SettingsError(
-            f"features: required 'onehot' or 'onehot-marginals' for symbols, and others for numbers, received "
+            f"features: required 'onehot' or 'onehot-marginals' for symbols and none of these for numbers, received "
             f"{given['features']!r} for {'numbers' if data.alphabet is None else 'symbols'}."
         )
     features.check(data.n_channels)
@@ -108,7 +124,7 @@ def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectorie
 
 
 def _symbol_learner(value: Any, features: OneHot) -> Any:
-    """A learner of updates for these features; "ridge" where its penalty is to be chosen."""
+    """The learner of symbols for these features; the word "ridge" where its penalty is to be chosen."""
     if isinstance(value, SymbolRidge | SymbolLogistic | SymbolClassifier):
         if value.features != features:
             raise SettingsError(f"learner: required one for {features}, received one for {value.features}.")
@@ -126,7 +142,7 @@ def _symbol_learner(value: Any, features: OneHot) -> Any:
 
 
 def _for_likelihood(settings: Settings) -> Settings:
-    """A mean and a log-variance are shrunk towards zero, and judged by likelihood."""
+    """Settings for a mean and a log-variance, which are shrunk towards zero and scored by likelihood."""
     if not isinstance(settings.features, StackSquares) or settings.prior not in (None, "zero"):
         raise SettingsError(
             "learner: 'gaussian' required features='squares' and prior='auto' or 'zero', received "
@@ -138,7 +154,7 @@ def _for_likelihood(settings: Settings) -> Settings:
 
 
 def _check_together(settings: Settings) -> None:
-    """Refuse what would have to be ignored; what else does not go together, `train.recipe.check` refuses."""
+    """Refuse parameters that others would overrule; `train.recipe.check` refuses the rest."""
     if settings.trainer.endswith("backprop") and (
         isinstance(settings.learner, SklearnLearner) or type(settings.features) not in FEATURES.values()
     ):
@@ -164,46 +180,9 @@ def _check_together(settings: Settings) -> None:
         )
 
 
-def at_least_one(value: Any, name: str, otherwise: str = "") -> int:
-    """A count."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SettingsError(f"{name}: required {otherwise}a whole number of at least 1, received {value!r}.")
-    return int(value)
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
-        raise SettingsError(f"{name}: required 'auto' or a number of at least 0, received {value!r}.")
-    return float(value)
-
-
-def _level_weight(value: Any) -> Any:
-    return value if value is None or _auto(value) else _number(value, "level_weight")
-
-
-def _rank(value: Any) -> Any:
-    return value if value is None or _auto(value) else at_least_one(value, "rank", "None, 'auto' or ")
-
-
-def _switch(value: Any, name: str) -> bool:
-    if not isinstance(value, bool | np.bool):
-        raise SettingsError(f"{name}: required True or False, received {value!r}.")
-    return bool(value)
-
-
-def _auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _one_of(value: Any, words: tuple[str, ...], name: str) -> Any:
-    if not (isinstance(value, str) and value in words):
-        raise SettingsError(f"{name}: required one of {words}, received {value!r}.")
-    return value
-
-
 def _window(value: Any, features: Any, n: int) -> int:
-    """A number, or the largest up to `WINDOW` with which a belief about symbols is of a handy size."""
-    if not _auto(value):
+    """The window given; else `WINDOW`, or for symbols the largest up to it with at most `HANDY` probabilities."""
+    if not is_auto(value):
         return at_least_one(value, "window", "'auto' or ")
     if not (isinstance(features, str) and is_symbolic(features) and features in FEATURES):
         return WINDOW
@@ -213,7 +192,7 @@ def _window(value: Any, features: Any, n: int) -> int:
 
 def _features(value: Any, window: int) -> Features:
     if isinstance(value, str):
-        return FEATURES[_one_of(value, tuple(FEATURES), "features")](window)
+        return FEATURES[one_of(value, tuple(FEATURES), "features")](window)
     if isinstance(value, Features) and not isinstance(value, type):
         return value
     raise SettingsError(f"features: required one of {tuple(FEATURES)} or Features, received {value!r}.")
@@ -221,7 +200,7 @@ def _features(value: Any, window: int) -> Features:
 
 def _learner(value: Any) -> Any:
     if isinstance(value, str):
-        return GaussianLearner() if value == "gaussian" else _one_of(value, LEARNERS, "learner")
+        return GaussianLearner() if value == "gaussian" else one_of(value, LEARNERS, "learner")
     if not isinstance(value, type):
         if isinstance(value, Learner):
             return value
@@ -249,13 +228,3 @@ def _validation(value: Any, data: Trajectories) -> float | Trajectories:
             f"{held.n_channels} and {held.n_inputs}."
         )
     return held
-
-
-def seed_of(random_state: Any) -> int:
-    """One number that decides everything random."""
-    try:
-        return int(check_random_state(random_state).randint(2**31))
-    except ValueError as error:
-        raise SettingsError(
-            f"random_state: required None, a whole number or a RandomState, received {random_state!r}."
-        ) from error

@@ -12,18 +12,19 @@ from sklearn.utils.validation import check_is_fitted
 from psimlearn.choose.fit import fitted
 from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
-from psimlearn.choose.watch import Printed, Watch
-from psimlearn.errors import DataError, SettingsError
-from psimlearn.estimator.channels import checked, remember
-from psimlearn.estimator.parameters import at_least_one, interpreted, is_symbolic, seed_of
+from psimlearn.errors import SettingsError
+from psimlearn.estimator.channels import asked, learnt_from, remember
+from psimlearn.estimator.channels import future_inputs as checked_inputs
+from psimlearn.estimator.checks import at_least_one, seed_of, watch_of
+from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
 from psimlearn.estimator.saved import Contents, load, save
+from psimlearn.estimator.scores import mean_log_likelihood, r_squared
 from psimlearn.filter.features import Features
 from psimlearn.filter.live import Live
 from psimlearn.filter.predict import foretold
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners.ridge import Learner, Ridge
-from psimlearn.recordings.forms import Received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
 from psimlearn.train.hints import hint_sums, merged_hints, with_hints
@@ -33,65 +34,50 @@ from psimlearn.train.recipe import Recipe
 __all__ = ["PSIM"]
 
 
-def _goes_on(model: "PSIM") -> bool:
-    if model.trainer != "dagger":
-        raise AttributeError(f"partial_fit needs trainer='dagger': {model.trainer!r} keeps no sums. Use fit.")
-    return True
-
-
-def _speaks_symbols(model: "PSIM") -> bool:
-    if not is_symbolic(model.features):
-        raise AttributeError("predict_proba needs symbols: features='onehot'. For numbers use predict_interval.")
-    return True
-
-
 class PSIM(TransformerMixin, BaseEstimator):
     """Learn a filter from recordings.
 
-    Whatever is a word ("ridge", "auto", ..) is chosen by closed-loop error on held-out recordings; whatever is a
-    number or an object is taken as it is. Recordings are a list of (T_i, n) arrays, one (T, n) array (one recording),
-    one (m, T, n) array, a data frame (one recording) or `Trajectories`; NaN means "not observed". With the features
-    "onehot", recordings are sequences of symbols, whole numbers or strings, in any form that `Trajectories.of_symbols`
-    takes; None means "not observed".
+    Settings given as words ("ridge", "auto", ..) are chosen or tuned by closed-loop error on held-out recordings;
+    numbers and objects are taken as they are. Recordings are a list of (T_i, n) arrays, one (T, n) array or data frame
+    (one recording), one (m, T, n) array, or `Trajectories`; NaN means "not observed". With the features "onehot",
+    recordings are sequences of symbols, in any form that `Trajectories.of_symbols` takes; None means "not observed".
 
     Args:
-        window: how many observations ahead a belief describes, k; "auto" is 5, or fewer where a belief about symbols
-            would have more than 64 probabilities.
-        features: what a belief holds of them: "stack" (means), "squares" (means and variances), "moments" (a full
-            Gaussian), "onehot" (for symbols: the joint distribution of all of them), "onehot-marginals" (for many
-            symbols: the distribution of each), or your own.
+        window: how many observations ahead a belief describes, k; "auto" is 5, or fewer for large alphabets.
+        features: what a belief says of these: "stack" (means), "squares" (means and variances), "moments" (a full
+            Gaussian), "onehot" (the joint distribution of symbols), "onehot-marginals" (the distribution of each, for
+            large alphabets), or any `Features`.
         learner: "ridge" (linear), "rff" (random Fourier features), "auto" (the better of the two), a `Ridge`, a
             `RandomFourierRidge`, or any scikit-learn regressor; "gaussian" (with "squares": mean and log-variance, by
             likelihood); for symbols "ridge", "logistic", a `SymbolRidge`, or any classifier with `predict_proba`.
         trainer: "dagger" (one filter for all times), "forward" (one for each time step; needs many recordings),
-            "dagger+backprop" (DAgger, then refined by gradient) or "backprop" (settings chosen as for DAgger, weights
-            learnt by gradient from random ones); the last two need the extra `grad`.
+            "dagger+backprop" (DAgger, then refined by gradient) or "backprop" (by gradient from random weights, with
+            the settings of DAgger); the last two need the extra `grad`.
         n_rounds: the most rounds of DAgger.
         init: beliefs of the first round: "history", "teacher" or "zero".
-        lags: how many of the last observations a step sees; "auto" tries 1, the window and twice the window, and for
-            symbols 1 to 8.
+        lags: how many of the last observations a step sees; "auto" tries several.
         prior: what predictions are shrunk towards: the "mean", the "last" observation, or "zero"; "auto" chooses.
         belief_weight: how freely the belief is used; 1 is the paper, 0 is autoregression; "auto" chooses.
         level_weight: with the prior "last", how much predictions depend on the level rather than on changes: small
-            where recordings have offsets of their own; None regresses on lags as they are; "auto" chooses.
+            where recordings differ in offset; None regresses on lags as they are; "auto" chooses.
         rank: feed back only so many directions of the belief; None for all, "auto" for as few as do no harm.
-        box: keep what is fed back near the range seen in training.
-        feedthrough: inputs act on the observation of their own row.
+        box: keep the feedback near the range seen in training.
+        feedthrough: inputs act on the observation of the same row.
         recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box and feedthrough.
-        criterion: what is minimised: the error over the whole "window" (each step ahead relative to the last
-            observation's) or "one-step".
-        validation: the share of recordings to hold out, or recordings of their own. A single recording is cut in time.
+        criterion: minimise the error over the whole "window" (each step ahead relative to the error of the last
+            observation) or of the next row only ("one-step").
+        validation: the share of recordings to hold out, or further recordings. A single recording is cut in time.
         refit: train on all recordings once everything is chosen.
         random_state: seeds the splits and the random features.
-        verbose: say what is being done, or a `Watch` to be told, which may also end it with the best so far.
+        verbose: print progress, or a `Watch` that receives it and may end a stage early.
 
     Attributes:
         filter_: the learnt `Filter`.
-        rounds_: the rounds of DAgger on the first split, of the settings chosen; then the epochs of back-propagation.
-        trials_: a list of dicts, one for everything that was tried; `pandas.DataFrame(model.trials_)` is a table.
-        report_: what `summary()` says, as plain values.
-        held_out_: filters learnt like `filter_` from a part of the recordings, each with those that it did not see;
-            empty if there were too few, and in a copy from a file or a pickle, which hold no recordings.
+        rounds_: the rounds of DAgger with the chosen settings on the first split; then the epochs of back-propagation.
+        trials_: a list of dicts, one for each setting tried; `pandas.DataFrame(model.trials_)` is a table.
+        report_: the contents of `summary()` as plain values.
+        held_out_: filters learnt like `filter_` from a part of the recordings, each with the recordings that it did
+            not see; empty if there were too few, and after a file or a pickle, which hold no recordings.
     """
 
     # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint
@@ -140,26 +126,23 @@ class PSIM(TransformerMixin, BaseEstimator):
 
     @classmethod
     def as_published(cls, window: int = 5, *, learner: Any = None, init: str = "zero", **others: Any) -> "PSIM":
-        """The paper's algorithm, literally: nothing of ours, and nothing chosen but the round.
+        """The paper's algorithm, literally: no lags, prior, box or intercept, nothing standardised.
 
-        No lags, no prior, no box, no intercept, nothing standardised; the best round by one-step error on held-out
-        recordings. `learner` defaults to ridge regression without intercept.
+        Only the round is chosen, by one-step error. `learner` defaults to ridge regression without intercept.
         """
         settings: dict[str, Any] = {"recipe": Recipe.as_published(), "criterion": "one-step", "refit": False} | others
         return cls(window, learner=learner or Ridge(intercept=False), init=init, **settings)
 
-    # -- learning --------------------------------------------------------------------------------------------------
-
     def fit(self, X: Any, y: Any = None) -> "PSIM":
         """Choose, train, calibrate. `y` is ignored."""
-        data = self._learnt_from(X)
+        data = learnt_from(self, X, is_symbolic(self.features))
         settings = interpreted(self.get_params(deep=False), data)
-        result = fitted(data, settings, seed_of(self.random_state), self._watch())
+        result = fitted(data, settings, seed_of(self.random_state), watch_of(self.verbose))
         self.filter_ = result.filter
         self.rounds_ = result.rounds
         self.trials_ = [trial.row() for trial in result.trials]
         self.report_ = result.report
-        self.held_out_ = result.judged
+        self.held_out_ = result.held_out
         self.n_rounds_ = result.n_rounds
         self.recipe_ = result.candidate.recipe
         self.learner_ = result.learner
@@ -167,21 +150,21 @@ class PSIM(TransformerMixin, BaseEstimator):
         self.hint_sums_ = result.hint_sums
         return self
 
-    @available_if(_goes_on)  # type: ignore[untyped-decorator]
+    @available_if(learns_on)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> "PSIM":
         """Learn from more recordings; the first call is `fit`.
 
         The sums go on. Settings, scaling, box and calibration stay as they were; `report_["outside"]` is the share
-        of the new examples that lie outside the box of what was seen before.
+        of the new examples that lie outside the box of the earlier ones.
         """
         if not hasattr(self, "filter_"):
             return self.fit(X)
         if self.sums_ is None:
             raise SettingsError(
-                "partial_fit needs the sums of training, received a model without: a file keeps them only by "
+                "partial_fit needs the sums of training, received a model without sums: a file keeps them only by "
                 "save(path, with_sums=True). Use fit on all recordings."
             )
-        data = self._received(X).trajectories
+        data = asked(self, X).trajectories
         more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
         hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
         self.filter_ = with_hints(more.filter, hints)
@@ -190,26 +173,24 @@ class PSIM(TransformerMixin, BaseEstimator):
         return self
 
     def summary(self) -> str:
-        """What the recordings were, what was chosen, and how it does on held-out recordings beside simple methods."""
+        """The recordings, the chosen settings, and held-out errors beside those of simple methods, as text."""
         check_is_fitted(self)
         return summarised(self.report_)
 
-    # -- whole recordings ------------------------------------------------------------------------------------------
-
     def predict(self, X: Any, horizon: int = 1) -> Any:
         """Row t predicts x_t from the rows up to t - horizon; in the form of X."""
-        given = self._received(X)
+        given = asked(self, X)
         return given.returned(self._foretold(given.trajectories, horizon), channels=True)
 
-    @available_if(_speaks_symbols)  # type: ignore[untyped-decorator]
+    @available_if(speaks_symbols)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, horizon: int = 1) -> Any:
-        """Row t holds the probability of each symbol at t given those up to t - horizon, in the alphabet's order."""
-        given = self._received(X)
+        """Row t holds the probability of each symbol at t given the rows up to t - horizon, in alphabet order."""
+        given = asked(self, X)
         return given.returned(self._foretold(given.trajectories, horizon))
 
     def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper bounds around `predict` that cover this share of what is observed."""
-        given = self._received(X)
+        """Lower and upper bounds around `predict` that cover this share of observations."""
+        given = asked(self, X)
         data, horizon = given.trajectories, at_least_one(horizon, "horizon")
         prediction = foretold(self.filter_, data, horizon).at(foretelling(data.offsets, horizon))
         low, high = (given.returned(bound, channels=True) for bound in prediction.interval(coverage))
@@ -233,9 +214,10 @@ class PSIM(TransformerMixin, BaseEstimator):
             future_inputs: known inputs of those rows, (m, steps, p) or (steps, p).
             coverage: return (mean, low, high) with intervals that cover this share of observations.
         """
-        given = self._received(X)
+        given = asked(self, X)
         data = given.trajectories
-        inputs = self._future_inputs(future_inputs, len(data), at_least_one(steps, "steps"))
+        p = 0 if self.filter_.input_scaling is None else len(self.filter_.input_scaling.mean)
+        inputs = checked_inputs(future_inputs, len(data), at_least_one(steps, "steps"), p)
         state = self.filter_.run(data, None if inputs is None else inputs[:, 0])[1]
         if not return_std and coverage is None:
             return given.one_each(self.filter_.ahead(state, steps, inputs))
@@ -245,40 +227,32 @@ class PSIM(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """The belief after each row, in standardised units; in the form of X."""
-        given = self._received(X)
+        given = asked(self, X)
         rollout = rolled(self.filter_, given.trajectories)
         return given.returned(rollout.layout.plan.packed(rollout.beliefs))
 
     def score(self, X: Any, y: Any = None) -> float:
         """R^2 of the one-step predictions, averaged over channels; NaN if no channel varies.
 
-        Of symbols, the mean log-likelihood of those observed, in nats: never above 0, and higher is better, too.
+        For symbols, the mean log-likelihood of the observed ones, in nats: at most 0, and higher is better.
         """
-        data = self._received(X).trajectories
+        data = asked(self, X).trajectories
         if data.alphabet is not None:
-            observed = ~np.isnan(data.values).any(axis=1)
-            return float(np.mean(self.filter_.log_likelihood(data)[observed])) if observed.any() else np.nan
-        seen = ~np.isnan(data.values)
-        x, predicted = self.filter_.scaling(data.values), self.filter_.scaling(self._foretold(data, 1))
-        mean = np.sum(x, axis=0, where=seen) / np.maximum(seen.sum(axis=0), 1)
-        errors, power = (np.sum((x - guess) ** 2, axis=0, where=seen) for guess in (predicted, mean))
-        varies = np.max(x, axis=0, where=seen, initial=-np.inf) > np.min(x, axis=0, where=seen, initial=np.inf)
-        return float(np.mean(1 - errors[varies] / power[varies])) if varies.any() else np.nan
+            return mean_log_likelihood(self.filter_, data)
+        return r_squared(self.filter_.scaling(data.values), self.filter_.scaling(self._foretold(data, 1)))
 
     def score_samples(self, X: Any) -> Any:
-        """The log-likelihood of each row given those before it, in nats: low where the system does as never before."""
-        given = self._received(X)
+        """The log-likelihood of each row given the rows before it, in nats: low for rows unlike the training data."""
+        given = asked(self, X)
         return given.returned(self.filter_.log_likelihood(given.trajectories))
 
     def hints(self, X: Any) -> Any:
-        """E[h_t | x_1 .. x_t]: what was measured in training only, estimated at every row; in the form of X."""
-        given = self._received(X)
+        """E[h_t | x_1 .. x_t]: the quantities measured in training only, estimated at every row; in the form of X."""
+        given = asked(self, X)
         return given.returned(self.filter_.hints(given.trajectories))
 
-    # -- online ----------------------------------------------------------------------------------------------------
-
     def start(self, n_streams: int = 1) -> Any:
-        """A filter at work, on one stream or a bank of them: a `Live`, or for symbols a `SymbolLive`."""
+        """A live filter of one stream or a bank of streams: a `Live`, or for symbols a `SymbolLive`."""
         check_is_fitted(self)
         return Live(self.filter_, n_streams) if self.filter_.alphabet is None else SymbolLive(self.filter_, n_streams)
 
@@ -306,52 +280,17 @@ class PSIM(TransformerMixin, BaseEstimator):
         remember(model, len(model.filter_.scaling.mean), model.filter_.names)
         return model
 
-    # -- in and out ------------------------------------------------------------------------------------------------
-
-    def _learnt_from(self, X: Any) -> Trajectories:
-        """Recordings for `fit`."""
-        if not is_symbolic(self.features):
-            return checked(self, X, reset=True, least_rows=2).trajectories
-        data = received_symbols(X).trajectories
-        remember(self, data.n_channels, None)
-        return data
-
-    def _received(self, X: Any) -> Received:
-        """Recordings in any form, checked for the channels or symbols of `fit`."""
-        check_is_fitted(self)
-        return checked(self, X) if self.filter_.alphabet is None else received_symbols(X, self.filter_.alphabet)
-
-    def _future_inputs(self, inputs: Any, m: int, steps: int) -> Float[np.ndarray, "m steps p"] | None:
-        if inputs is None:
-            return None
-        try:
-            array = np.asarray(inputs, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"future_inputs: required an array of numbers, received something else: {error}") from error
-        array = array[None] if array.ndim == 2 else array
-        p = 0 if self.filter_.input_scaling is None else len(self.filter_.input_scaling.mean)
-        if array.ndim != 3 or array.shape[::2] != (m, p) or array.shape[1] < steps or not np.isfinite(array).all():
-            raise DataError(
-                f"future_inputs: required finite numbers of shape ({m}, {steps}, {p}), received shape {array.shape}."
-            )
-        return array[:, :steps]
-
     def _foretold(self, data: Trajectories, horizon: int) -> Float[np.ndarray, "rows n"]:
         ahead = self.filter_.forecast(data, at_least_one(horizon, "horizon"))
         return ahead[foretelling(data.offsets, horizon)]
 
-    def _watch(self) -> Watch:
-        if isinstance(self.verbose, Watch):
-            return self.verbose
-        return Printed() if self.verbose else Watch()
-
     def __getstate__(self) -> Any:
-        """Without recordings."""
+        """The attributes for a pickle, without recordings."""
         state = super().__getstate__()
         return state | {"held_out_": []} if "held_out_" in state else state
 
     def __sklearn_tags__(self) -> Any:
-        """NaN is welcome, and there is no target."""
+        """Tell scikit-learn that NaN is allowed and that there is no target."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.target_tags.required = False

@@ -16,7 +16,7 @@ __all__ = ["TrajectoryScaler"]
 
 
 class TrajectoryScaler(TransformerMixin, BaseEstimator):
-    """What `StandardScaler` is for tables, for recordings of unequal length: one mean and deviation per channel.
+    """`StandardScaler` for recordings of unequal length: one mean and standard deviation for each channel.
 
     NaN stays NaN; a constant channel keeps its unit; inputs and hints pass through. `PSIM` standardises by itself:
     this is for pipelines around other estimators, and for errors in comparable units.
@@ -28,19 +28,19 @@ class TrajectoryScaler(TransformerMixin, BaseEstimator):
         self.with_std = with_std
 
     def fit(self, X: Any, y: Any = None) -> "TrajectoryScaler":
-        """Means and standard deviations over all rows of all recordings, as far as observed."""
+        """Learn means and standard deviations over all observed rows of all recordings."""
         mean, scale = standardisation(checked(self, X, reset=True).trajectories.values)
         self.mean_ = mean if self.with_mean else np.zeros_like(mean)
         self.scale_ = scale if self.with_std else np.ones_like(scale)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Into standard units, in the form of X."""
+        """The recordings in standard units, in the form of X."""
         check_is_fitted(self)
         return self._mapped(X, Scaling(self.mean_, self.scale_).__call__)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Back into the units of the recordings, in the form of X."""
+        """Standardised recordings back in the original units, in the form of X."""
         check_is_fitted(self)
         return self._mapped(X, Scaling(self.mean_, self.scale_).undo)
 
@@ -55,7 +55,7 @@ class TrajectoryScaler(TransformerMixin, BaseEstimator):
         return given.returned(values, channels=True)
 
     def __sklearn_tags__(self) -> Any:
-        """NaN is welcome."""
+        """Tell scikit-learn that NaN is allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

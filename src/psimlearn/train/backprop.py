@@ -24,14 +24,14 @@ SMALL = 0.01
 
 
 class Epoch(NamedTuple):
-    """A round, and where the descent stood: hand the state back to `epochs` to go on from there."""
+    """A round, and the state of the descent: hand it back to `epochs` to go on from there."""
 
     round: Round
     state: Descent
 
     @property
     def error(self) -> float:
-        """On the validation trajectories."""
+        """The closed-loop error on the validation trajectories."""
         return self.round.error
 
 
@@ -72,7 +72,7 @@ def epochs(
     Args:
         train: recordings to learn from.
         validation: recordings that score each epoch in closed loop.
-        start: where to begin.
+        start: the filter to begin with.
         optimiser: "gd", "adagrad", "adadelta", "rmsprop" or "adam", which step from batch to batch; or "lbfgs", which
             knows no rate and no batches: each epoch is one step with a line search over all recordings, in
             coordinates in which the inputs of the regressor are uncorrelated.
@@ -83,16 +83,16 @@ def epochs(
         clip: the largest norm of a gradient; None for any.
         intercept: learn the intercept too; False for filters that have none and are to have none.
         patience: stop when the validation error has not fallen for so many epochs.
-        criterion: the closed-loop error that tells epochs apart.
+        criterion: the closed-loop error that ranks epochs.
         seed: decides the order of batches.
-        state: where an earlier descent with the same recordings and options stood.
+        state: of an earlier descent with the same recordings and options, to go on from.
     """
     check_optimiser(optimiser)
     if batch is not None and batch < 1:
         raise SettingsError(f"batch: required at least 1 recording to a step, or None for all; received {batch}.")
     if not intercept and weights_of(start)[-1].any():
         raise SettingsError(
-            "intercept=False: required a start without an intercept, received one with. Learn it with "
+            "intercept=False: required a start without an intercept, received one with an intercept. Learn it with "
             "Ridge(intercept=False), or use intercept=True."
         )
     form, fixed, parts = form_of(start, intercept), fixed_of(start), tuple(parts_of(start, train))
@@ -119,8 +119,8 @@ def epochs(
     held = held_out(start, validation, criterion)
 
     def epoch(state: Descent) -> Epoch:
-        own = state.parameters if root is None else root @ state.parameters
-        filter = with_weights(start, own, intercept)
+        weights = state.parameters if root is None else root @ state.parameters
+        filter = with_weights(start, weights, intercept)
         dropped = sum(_rows(batches[i]) for i in state.rejected)
         return Epoch(scored(state.epoch, filter, held, dropped)._replace(filter=filter), state)
 
@@ -152,7 +152,7 @@ def random_start(
 
 
 def randomised(filter: Filter, rng: np.random.Generator, scale: float = SMALL) -> Filter:
-    """The filter with small random weights instead of its own, and no intercept."""
+    """The filter with small random weights in place of the learnt ones, and no intercept."""
     form_of(filter, intercept=False)
     shape = weights_of(filter, intercept=False).shape
     return with_weights(filter, rng.uniform(-scale, scale, shape), intercept=False)
@@ -167,5 +167,5 @@ def _batches(parts: tuple[Part, ...], size: int | None) -> list[tuple[Part, ...]
 
 
 def _rows(batch: tuple[Part, ...]) -> int:
-    """How many examples."""
+    """How many examples a batch has."""
     return sum(int(part.weight.any(axis=2).sum()) for part in batch)

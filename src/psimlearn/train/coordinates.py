@@ -1,13 +1,13 @@
-"""Coordinates in which "nothing changes" is the origin: what a ridge penalises if the last observation is its prior.
+"""Coordinates in which "nothing changes" is the origin: a ridge penalises these if the last observation is its prior.
 
-    [m_t - persist(x_t)]    what was expected, relative to what is
+    [m_t - persist(x_t)]    the belief, relative to the last observation
     [x_t]                   the level, times the level weight
     [x_t - x_{t-1}; ..]     changes
     [u]                     inputs
 
 All but the inputs are brought to unit deviation. Lags of a smooth signal are nearly equal, and a ridge on the lags
 themselves would have to pay for large weights of opposite sign to see a velocity; here it is one small weight. With a
-small level weight predictions hardly depend on the level, so that a recording with an offset of its own is no surprise.
+small level weight predictions hardly depend on the level, so that a recording with an unusual offset is no surprise.
 """
 
 import numpy as np
@@ -23,11 +23,11 @@ __all__ = ["relative", "weighted"]
 KERNEL_CHANGE = 0.2
 """How much a change counts beside a level in the distances of a kernel."""
 NEGLIGIBLE = 1e-6
-"""A difference that varies less than this, relative to what it is a difference of, is rounding."""
+"""A difference that varies less than this, relative to its two terms, is rounding."""
 
 
 def relative(feedback: Feedback, features: Stack, n: int, lags: int, p: int) -> scipy.sparse.csr_array:
-    """The map from z to those coordinates, before they are scaled."""
+    """The map from z to these coordinates, before they are scaled."""
     r = len(feedback.mean)
     change = scipy.sparse.lil_array((p, p))
     change.setdiag(1.0)
@@ -42,15 +42,15 @@ def relative(feedback: Feedback, features: Stack, n: int, lags: int, p: int) -> 
 def weighted(
     change: scipy.sparse.csr_array,
     deviation: Float[np.ndarray, " p"],
-    own: Float[np.ndarray, " p"],
+    of_columns: Float[np.ndarray, " p"],
     r: int,
     n: int,
     lags: int,
     belief_weight: float,
     level_weight: float,
 ) -> Coordinates:
-    """Scale coordinates of the given deviations, made of columns of their own, for a ridge and for a kernel."""
-    varies = deviation > np.maximum(NEGLIGIBLE * (abs(change).T @ own), 1e-12)
+    """Scale coordinates of these deviations for a ridge and for a kernel; `of_columns` are the deviations of z."""
+    varies = deviation > np.maximum(NEGLIGIBLE * (abs(change).T @ of_columns), 1e-12)
     unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
     ridge, kernel = unit.copy(), unit.copy()
     belief, level, changes = slice(r), slice(r, r + n), slice(r + n, r + lags * n)

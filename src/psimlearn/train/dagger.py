@@ -1,12 +1,13 @@
-"""DAgger (Alg. 2 of the paper): one filter for all times, refitted to all the beliefs it and its forebears met."""
+"""DAgger (Alg. 2 of the paper): one filter for all times, refitted to all the beliefs that it and its forebears met."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psimlearn.filter.features import Features
+from psimlearn.filter.filter import Filter
 from psimlearn.learners.ridge import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.examples import examples
@@ -15,7 +16,25 @@ from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
 from psimlearn.train.start import Beginning, begin, ground
 
-__all__ = ["aggregate", "dagger"]
+__all__ = ["Aggregation", "dagger", "first_round", "next_round"]
+
+
+class Aggregation(NamedTuple):
+    """A run of DAgger after some rounds. `next_round` needs this value and the beginning, which can be made again."""
+
+    number: int
+    filter: Filter
+    sums: Any
+    """The learner's summary of all examples so far; None while there are none."""
+    error: float
+    clipped: float
+    dropped: int
+    """As in `Round`."""
+
+    @property
+    def round(self) -> Round:
+        """The filter and its scores, without the sums."""
+        return Round(self.number, self.filter, self.error, self.clipped, self.dropped)
 
 
 def dagger(
@@ -37,28 +56,37 @@ def dagger(
         train: recordings to learn from.
         validation: recordings that score each round in closed loop.
         features: what a belief is.
-        learner: what fits examples.
+        learner: fits a regressor to examples.
         rng: for learners that draw random features or rows.
         n_rounds: how many times to roll out, aggregate and refit.
         init: beliefs of the first fit: regressed on "history", the true futures ("teacher"), or F_0 = 0 ("zero").
         recipe: the choices around the algorithm.
-        criterion: the closed-loop error that tells rounds apart: of the next observation, or of the whole window.
-        loss: what that error is measured in.
+        criterion: the closed-loop error that ranks rounds: of the next observation, or of the whole window.
+        loss: measures that error.
     """
     begun = begin(ground(train, features, init, recipe), learner, init, recipe, rng)
-    yield from aggregate(begun, held_out(begun.filter, validation, criterion, loss), n_rounds)
+    held = held_out(begun.filter, validation, criterion, loss)
+    current = first_round(begun, held)
+    yield current.round
+    for _ in range(n_rounds):
+        current = next_round(current, begun, held)
+        yield current.round
 
 
-def aggregate(begun: Beginning, validation: HeldOut, n_rounds: int) -> Generator[Round, None, Any]:
-    """The rounds of DAgger from where training begins; the generator returns the summary of all that was met."""
-    current, learner, stats, lessons = begun
-    dropped = 0
-    for number in range(n_rounds):
-        round = scored(number, current, validation, dropped)
-        yield round
-        z, y, same, dropped = examples(round.filter, lessons)
-        new = learner.summarise(z, y, same)
-        stats = new if stats is None else learner.merge(stats, new)
-        current = replace(round.filter, regressors=(learner.solve(stats),))
-    yield scored(n_rounds, current, validation, dropped)  # the last refit is a candidate too
-    return stats
+def first_round(begun: Beginning, validation: HeldOut) -> Aggregation:
+    """F_0, scored."""
+    return _aggregation(scored(0, begun.filter, validation), begun.sums)
+
+
+def next_round(current: Aggregation, begun: Beginning, validation: HeldOut) -> Aggregation:
+    """Roll the current filter out, add the examples that it met to all before, refit, and score the new filter."""
+    learner = begun.learner
+    z, y, same, dropped = examples(current.filter, begun.training)
+    new = learner.summarise(z, y, same)
+    sums = new if current.sums is None else learner.merge(current.sums, new)
+    filter = replace(current.filter, regressors=(learner.solve(sums),))
+    return _aggregation(scored(current.number + 1, filter, validation, dropped), sums)
+
+
+def _aggregation(round: Round, sums: Any) -> Aggregation:
+    return Aggregation(round.number, round.filter, sums, round.error, round.clipped, round.dropped)

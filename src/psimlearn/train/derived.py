@@ -1,4 +1,4 @@
-"""The same beginning under other settings, by arithmetic on its sums: nothing is rolled out or summed again."""
+"""A beginning under other settings, derived by arithmetic on its sums: nothing is rolled out or summed again."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,20 +17,21 @@ from psimlearn.train.start import Beginning
 __all__ = ["OnSums", "revised", "with_ridge", "with_share"]
 
 OnSums = Ridge | RandomFourierRidge | SymbolRidge
-"""Learners whose summary serves every ridge."""
+"""Learners whose sums serve every ridge."""
 
 
 def with_ridge(begun: Beginning, alpha: float) -> Beginning:
-    """F_0 by another ridge, for learners on Gram sums."""
+    """The beginning with another ridge and the F_0 that it gives, for learners on Gram sums."""
     assert isinstance(begun.learner, OnSums)
-    assert begun.lessons.same is not None
     learner = replace(begun.learner, alpha=alpha)
-    filter = replace(begun.filter, regressors=(learner.solve(begun.lessons.same[1]),))
+    if begun.training.same is None:  # a zero start has F_0 = 0, whatever the ridge
+        return begun._replace(learner=learner)
+    filter = replace(begun.filter, regressors=(learner.solve(begun.training.same[1]),))
     return begun._replace(filter=filter, learner=learner)
 
 
 def with_share(begun: Beginning, floor: float, strength: float) -> Beginning:
-    """Another share of contexts in every belief, smoothed otherwise. F_0 is left to `with_ridge`."""
+    """The beginning with another share and strength of contexts. F_0 is left to `with_ridge`."""
     learner = begun.learner
     assert isinstance(learner, SymbolRidge)
     contexts = None if learner.contexts is None else replace(learner.contexts, strength=strength)
@@ -38,10 +39,10 @@ def with_share(begun: Beginning, floor: float, strength: float) -> Beginning:
 
 
 def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: float | None) -> Beginning:
-    """Another prior and belief weight, for linear regression on stacked observations.
+    """The beginning with another prior and belief weight, for linear regression on stacked observations.
 
-    A belief weight scales columns of z. The last observation is among the columns of z, and so is what it predicts if
-    it stays: both change the sums in closed form. F_0 is left to `with_ridge`.
+    A belief weight scales columns of z. The prior "last" is a linear map of columns of z. So both change the sums in
+    closed form. F_0 is left to `with_ridge`.
 
     Args:
         begun: with prior "mean" and belief weight 1.
@@ -49,34 +50,34 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
         belief_weight: 0 or more.
         level_weight: as in `Recipe`.
     """
-    filter, learner, _, lessons = begun
+    filter, learner, _, training = begun
     features = filter.features
     assert isinstance(features, Stack)
     assert isinstance(learner, Ridge)
     assert filter.centre is not None
-    assert lessons.same is not None
-    r, sums = lessons.same
-    kept = begun.stats is not None
+    assert training.same is not None
+    r, sums = training.same
+    kept = begun.sums is not None
     if prior == "last":
         stays = _staying(r, len(sums.z), filter.scaling.mean.size, features.window)
         sums = sums.less(stays, -filter.centre)
-        y = lessons.y + filter.centre - features.persist(lessons.x[lessons.rows])
-        lessons = lessons._replace(y=y)
+        y = training.y + filter.centre - features.persist(training.x[training.rows])
+        training = training._replace(y=y)
         filter = replace(filter, centre=None)
     sums = _weighted(sums, r, belief_weight)
     filter = replace(filter, feedback=filter.feedback.weighted(belief_weight))
-    lessons = lessons._replace(
-        low=lessons.low * belief_weight,
-        high=lessons.high * belief_weight,
+    training = training._replace(
+        low=training.low * belief_weight,
+        high=training.high * belief_weight,
         same=(r, sums),
     )
     if level_weight is not None:
         n, lags, p = len(filter.scaling.mean), filter.lags, len(sums.z)
         change = relative(filter.feedback, features, n, lags, p)
-        deviation, own = _deviation(sums, change), _deviation(sums, scipy.sparse.eye_array(p, format="csr"))
-        coordinates = weighted(change, deviation, own, r, n, lags, belief_weight, level_weight)
+        deviation, of_columns = _deviation(sums, change), _deviation(sums, scipy.sparse.eye_array(p, format="csr"))
+        coordinates = weighted(change, deviation, of_columns, r, n, lags, belief_weight, level_weight)
         learner = replace(learner, coordinates=coordinates)
-    return Beginning(filter, learner, sums if kept else None, lessons)
+    return Beginning(filter, learner, sums if kept else None, training)
 
 
 def _deviation(sums: GramSums, change: Any) -> Float[np.ndarray, " p"]:

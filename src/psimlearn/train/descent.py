@@ -1,7 +1,7 @@
-"""Descent along gradients, epoch by epoch, with whatever optimiser; what is descended knows nothing of filters.
+"""Descent along the gradient of any loss, epoch by epoch, with any of several optimisers.
 
-Everything is computed in double precision, which is switched on for each epoch and off again: JAX's own settings are
-the user's.
+Everything is computed in double precision, which is switched on for each epoch and off again: the settings of JAX
+belong to the user.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ __all__ = ["Descent", "Optimiser", "check_optimiser", "descend", "patient"]
 
 Optimiser = Literal["gd", "adagrad", "adadelta", "rmsprop", "adam", "lbfgs"]
 RATES: dict[str, float] = {"gd": 0.03, "adagrad": 0.03, "adadelta": 1.0, "rmsprop": 1e-3, "adam": 1e-3, "lbfgs": 1.0}
-"""Step sizes for those that need one; L-BFGS finds its own."""
+"""Step sizes for optimisers that need one; L-BFGS finds it by line search."""
 LEAST_SHARE = 1e-6
 """The share of the first step size below which a descent that only rises has ended."""
 
@@ -25,14 +25,14 @@ Loss = Callable[[Any, Any, Any], Any]
 
 
 class Descent(NamedTuple):
-    """Where a descent stands after an epoch, as plain values: hand it back to go on from there."""
+    """The state of a descent after an epoch, as plain values: hand it back to go on from there."""
 
     epoch: int
     parameters: Any
     memory: Any
-    """The optimiser's."""
+    """The state of the optimiser."""
     share: float
-    """Of the step size, which is halved whenever an epoch had to be undone."""
+    """The share of the step size that is left: it is halved whenever an epoch had to be undone."""
     loss: float
     first_loss: float
     rejected: tuple[int, ...]
@@ -61,7 +61,7 @@ def descend(
     clip: float | None = None,
     state: Descent | None = None,
 ) -> Iterator[Descent]:
-    """Yield where the descent begins, and where it stands after every epoch.
+    """Yield the state at the beginning, and after every epoch.
 
     An epoch after which the loss is higher than at the very beginning, or not finite, is undone, and the steps are
     halved. The descent ends where that no longer helps.
@@ -69,15 +69,15 @@ def descend(
     Args:
         loss: (parameters, fixed, batch) -> the loss, in JAX.
         parameters: where to begin.
-        fixed: what the loss also needs.
+        fixed: further arguments of the loss.
         batches: a step each; the order is shuffled.
         whole: a batch of everything, on which losses are compared.
         seed: decides the order of batches.
-        optimiser: one of the paper's, "adam", or "lbfgs", which takes `whole` at once and needs no rate.
+        optimiser: one of the four in the paper, "adam", or "lbfgs", which takes `whole` at once and needs no rate.
         rate: the step size; None for a usual one.
         halving: halve the steps every so many epochs.
         clip: the largest norm of a gradient; None for any.
-        state: where an earlier descent stood.
+        state: of an earlier descent, to go on from.
     """
     check_optimiser(optimiser)
     jax = imported("jax", "grad")
@@ -100,7 +100,7 @@ def descend(
         after = _epoch(tools, state, fixed, [batches[i] for i in order], whole, step)
         if optimiser == "lbfgs" and not after.loss < state.loss:
             return
-        if not after.loss <= state.first_loss:  # what the optimiser has learnt of the size of gradients stays
+        if not after.loss <= state.first_loss:  # the optimiser keeps its memory of the size of gradients
             after = after._replace(parameters=state.parameters, loss=state.loss, share=state.share / 2)
         state = after._replace(rejected=tuple(sorted(int(order[i]) for i in after.rejected)))
         yield state
@@ -121,7 +121,7 @@ def _epoch(tools: _Tools, state: Descent, fixed: Any, batches: Sequence[Any], wh
 
 
 def check_optimiser(optimiser: str) -> None:
-    """Refuse what is none."""
+    """Refuse an optimiser that there is not."""
     if optimiser not in get_args(Optimiser):
         raise SettingsError(f"optimiser: required one of {get_args(Optimiser)}, received {optimiser!r}.")
 
@@ -167,7 +167,7 @@ Some = TypeVar("Some", bound=_Scored)
 
 
 def patient(scored: Iterable[Some], patience: int) -> Iterator[Some]:
-    """Pass on what is scored until the error has not fallen for `patience` of them."""
+    """Pass values on until the error has not fallen for `patience` of them."""
     least, waited = np.inf, 0
     for one in scored:
         yield one

@@ -1,4 +1,4 @@
-"""Lessons: training rows laid out once, and the examples that a rollout over them yields."""
+"""Training rows, laid out once, and the examples that a rollout over them yields."""
 
 from typing import Any, NamedTuple
 
@@ -13,68 +13,68 @@ from psimlearn.filter.step import prior
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.windows import futures
 
-__all__ = ["Examples", "Lessons", "examples", "filled_features"]
+__all__ = ["Examples", "TrainingRows", "examples", "filled_features"]
 
 
-class Lessons(NamedTuple):
-    """Training trajectories, which of their rows make examples, and what a filter should say there."""
+class TrainingRows(NamedTuple):
+    """Training recordings, the rows of them that make examples, and the belief that should follow each of these."""
 
     table: Table
     rows: RowIndex
     target_rows: RowIndex
     x: Float[np.ndarray, "rows n"]
-    """Observations, with missing ones filled in before there is a filter."""
+    """Observations; missing ones were filled in before there was a filter."""
     y: Float[np.ndarray, "examples d"]
     """phi(f_{t+1}) less the prior, from those observations."""
     low: Float[np.ndarray, " r"]
     high: Float[np.ndarray, " r"]
-    """The guard: beliefs that feed back more than this are not learnt from."""
+    """The guard: beliefs that feed back values beyond these bounds are not learnt from."""
     same: tuple[int, Any] | None
     """A summary of these rows with other beliefs in the first columns, from which a learner may go on."""
 
 
 class Examples(NamedTuple):
-    """What one rollout teaches."""
+    """The examples of one rollout."""
 
     z: Float[np.ndarray, "examples p"]
     y: Float[np.ndarray, "examples d"]
     same: tuple[int, Any] | None
-    """What `Learner.summarise` may use: `Lessons.same`, unless rows or targets have changed."""
+    """For `Learner.summarise`: `TrainingRows.same`, unless rows or targets have changed."""
     dropped: int
-    """Rows left out because their belief was non-finite or beyond the guard."""
+    """How many rows were left out because their belief was non-finite or beyond the guard."""
 
 
-def examples(filter: Filter, lessons: Lessons) -> Examples:
-    """Roll a filter over the training rows: the inputs it meets, the targets it should have given.
+def examples(filter: Filter, training: TrainingRows) -> Examples:
+    """Roll a filter over the training rows: the inputs that it meets, and the outputs that it should give.
 
     The arrays are views of the table's work space wherever possible: use them before the next rollout.
     """
-    rollout = roll(filter, lessons.table)
-    z = rollout.z[lessons.rows]
-    y, same = (_targets(filter, rollout, lessons), None) if rollout.layout.gappy else (lessons.y, lessons.same)
-    if filter.feedback.within(lessons.low, lessons.high):
+    rollout = roll(filter, training.table)
+    z = rollout.z[training.rows]
+    y, same = (_targets(filter, rollout, training), None) if rollout.layout.gappy else (training.y, training.same)
+    if filter.feedback.within(training.low, training.high):
         return Examples(z, y, same, 0)
-    fed = z[:, : len(lessons.low)]
-    kept = ((fed >= lessons.low) & (fed <= lessons.high)).all(axis=1)  # NaN is neither
+    fed = z[:, : len(training.low)]
+    kept = ((fed >= training.low) & (fed <= training.high)).all(axis=1)  # NaN is neither
     if kept.all():
         return Examples(z, y, same, 0)
     return Examples(z[kept], y[kept], None, len(z) - int(kept.sum()))
 
 
-def _targets(filter: Filter, rollout: Rollout, lessons: Lessons) -> Float[np.ndarray, "examples d"]:
+def _targets(filter: Filter, rollout: Rollout, training: TrainingRows) -> Float[np.ndarray, "examples d"]:
     """phi(f_{t+1}) less the prior, with missing observations filled in by the filter itself."""
     phi = filled_features(filter.features, rollout.layout, rollout.x, rollout.held)
-    y: np.ndarray = phi[lessons.target_rows] - prior(filter.recursion, rollout.x[lessons.rows])
+    y: np.ndarray = phi[training.target_rows] - prior(filter.recursion, rollout.x[training.rows])
     return y
 
 
 def filled_features(
     features: Features, layout: Layout, x: Float[np.ndarray, "rows n"], beliefs: Float[np.ndarray, "rows d"]
 ) -> Float[np.ndarray, "rows d"]:
-    """phi(f_t) at every row, from observations x in which what was missing has been filled in.
+    """phi(f_t) at every row, from observations x in which missing entries were filled in.
 
-    Filled-in observations are expectations, and so are linear features of them. Other features, such as squares,
-    would come out too small: where they depend on a missing observation, the belief itself stands in.
+    A filled-in observation is an expectation, and so are linear features of it. Other features of it, such as squares,
+    would come out too small: an entry of phi that depends on a missing observation is taken from the belief.
     """
     phi = features(futures(x, layout.plan, features.window))
     if not layout.gappy or isinstance(features, Stack):

@@ -44,22 +44,22 @@ def forward(
         train: recordings to learn from.
         validation: recordings that score the filter in closed loop.
         features: what a belief is.
-        learner: what fits examples.
+        learner: fits a regressor to examples.
         rng: for learners that draw random features or rows, and for disjoint splits.
-        disjoint: fit each step on trajectories of its own, as in the paper's theorem.
+        disjoint: fit each step on other trajectories, as in the paper's theorem.
         recipe: the choices around the algorithm.
         criterion: the closed-loop error by which the filter is scored.
-        loss: what that error is measured in.
+        loss: measures that error.
     """
     begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, rng)
-    steps = example_blocks(begun.lessons.table.layout.plan, features.window)
+    steps = example_blocks(begun.training.table.layout.plan, features.window)
     turn = rng.permutation(len(train)) % len(steps) if disjoint else None
     filter = step_by_step(begun, turn)
     yield scored(0, filter, held_out(filter, validation, criterion, loss))
 
 
 def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *, tail: bool = False) -> Filter:
-    """One regressor after the other.
+    """The filter of Forward Training: one regressor is fitted after the other.
 
     Args:
         begun: where training begins.
@@ -67,8 +67,8 @@ def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *,
         tail: whether F_0, fitted to the initial beliefs of all steps, takes over where trajectories become too few,
             instead of the last regressor.
     """
-    blank, learner, _, lessons = begun
-    layout, x = lessons.table.layout, lessons.x
+    blank, learner, _, training = begun
+    layout, x = training.table.layout, training.x
     steps = example_blocks(layout.plan, blank.features.window)
     regressors: list[Regressor] = []
     beliefs = np.tile(blank.initial, (layout.plan.block(0).stop, 1))
@@ -76,19 +76,19 @@ def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *,
     for t, block in enumerate(steps):
         beliefs = beliefs[: block.stop - block.start]
         z = inputs_at(blank, beliefs, x, layout, block)
-        y = lessons.y[at : at + len(z)]
+        y = training.y[at : at + len(z)]
         at += len(z)
-        own = slice(None) if turn is None else turn[: len(z)] == t
+        taught = slice(None) if turn is None else turn[: len(z)] == t
         required = 2 * z.shape[1]
-        if len(z[own]) < required:
+        if len(z[taught]) < required:
             break
-        regressors.append(learner.solve(learner.summarise(z[own], y[own])))
+        regressors.append(learner.solve(learner.summarise(z[taught], y[taught])))
         beliefs = following(replace(blank, regressors=(regressors[-1],)).recursion, z, x[block])
     if tail:
         regressors.append(blank.regressors[0])
     if not regressors:
         raise DataError(
             f"Forward Training: required at least {required} trajectories for each step (twice the {z.shape[1]} "
-            f"inputs of a regressor), received {len(z[own])}. Use dagger, a smaller window, or more recordings."
+            f"inputs of a regressor), received {len(z[taught])}. Use dagger, a smaller window, or more recordings."
         )
     return replace(blank, regressors=tuple(regressors))

@@ -1,4 +1,4 @@
-"""Hints: quantities measured in training only, read out of what a filter knows."""
+"""Hints: quantities measured in training only, regressed on beliefs, recent observations and inputs."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from psimlearn.recordings.trajectories import Trajectories
 __all__ = ["HintSums", "hint_sums", "merged_hints", "with_hints"]
 
 HintSums = list[tuple[tuple[int, ...], GramSums]]
-"""Sums for the hints that were measured at the same rows, with their numbers."""
+"""Groups of hints that were measured at the same rows: their column numbers and the sums of their regression."""
 
 
 def with_hints(filter: Filter, sums: HintSums) -> Filter:
@@ -23,16 +23,16 @@ def with_hints(filter: Filter, sums: HintSums) -> Filter:
         return filter
     width, n_hints = len(sums[0][1].z), sum(len(which) for which, _ in sums)
     weights, intercept = np.zeros((width, n_hints)), np.zeros(n_hints)
-    for which, own in sums:
-        if not own.n:
+    for which, group in sums:
+        if not group.n:
             raise DataError(f"hint {which[0]}: required at least one measured value, received none. Leave it out.")
-        fitted = Ridge(generalised_alpha(own)).solve(own)
+        fitted = Ridge(generalised_alpha(group)).solve(group)
         weights[:, which], intercept[list(which)] = fitted.weights, fitted.intercept
     return replace(filter, hinting=Linear(weights, intercept))
 
 
 def hint_sums(filter: Filter, train: Trajectories) -> HintSums:
-    """Sums of the regression of hints on what a filter knows once it has seen their row."""
+    """Sums of the regression of hints on the knowledge of a filter that has seen their row."""
     if train.hints is None:
         return []
     rollout = rolled(filter, train)
@@ -47,7 +47,7 @@ def hint_sums(filter: Filter, train: Trajectories) -> HintSums:
 
 
 def merged_hints(a: HintSums, b: HintSums) -> HintSums:
-    """Both sums together; hints that were measured at the same rows in one but not in the other part ways."""
+    """Both sums together; hints that one of them groups and the other does not are taken apart."""
     if not (a and b):  # recordings without hints say nothing about them
         return a or b
     n_hints, received = (sum(len(which) for which, _ in sums) for sums in (a, b))
@@ -55,14 +55,14 @@ def merged_hints(a: HintSums, b: HintSums) -> HintSums:
         raise DataError(f"required {n_hints} hints as in fit, or none, received {received}.")
     if [which for which, _ in a] != [which for which, _ in b]:
         a, b = _one_by_one(a), _one_by_one(b)
-    return [(which, Ridge().merge(own, other)) for (which, own), (_, other) in zip(a, b, strict=True)]
+    return [(which, Ridge().merge(one, other)) for (which, one), (_, other) in zip(a, b, strict=True)]
 
 
 def _one_by_one(sums: HintSums) -> HintSums:
-    """Every hint with sums of its own; their common yy, which no solution needs, is left whole."""
+    """Sums for every single hint; the yy of a group, which no solution needs, is left whole."""
     singles = {
-        (column,): own._replace(y=own.y[[i]], zy=own.zy[:, [i]])
-        for which, own in sums
+        (column,): group._replace(y=group.y[[i]], zy=group.zy[:, [i]])
+        for which, group in sums
         for i, column in enumerate(which)
     }
     return sorted(singles.items())

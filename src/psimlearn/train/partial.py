@@ -12,7 +12,7 @@ from psimlearn.filter.step import prior
 from psimlearn.learners.ridge import Counting, Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
-from psimlearn.train.examples import Lessons, examples
+from psimlearn.train.examples import TrainingRows, examples
 from psimlearn.train.recipe import Recipe, check
 from psimlearn.train.score import held_out, scored
 
@@ -20,15 +20,13 @@ __all__ = ["Absorbed", "absorbed"]
 
 
 class Absorbed(NamedTuple):
-    """A filter that has learnt more."""
+    """A filter that has learnt from more recordings, and the values from which it can go on again."""
 
     filter: Filter
     learner: Learner[Any]
     sums: Any
     outside: float
-    """The share of the new examples whose features lie outside the box of those seen before."""
-    error: float
-    """Closed-loop one-step error of the new filter on the new recordings, standardised."""
+    """The share of the new examples whose features lie outside the box of the earlier ones."""
 
 
 def absorbed(
@@ -39,37 +37,36 @@ def absorbed(
     Every recording in the sums was met once at the beginning and once in each round: so are the new ones.
 
     Args:
-        filter: what was learnt so far.
+        filter: learnt so far.
         learner: prepared, as it made the sums.
-        sums: the learner's summary of everything met so far.
+        sums: the learner's summary of all examples so far.
         data: new recordings with the same channels and inputs.
         n_rounds: how many rounds made the filter.
-        recipe: by which it was made.
+        recipe: the recipe of the filter.
     """
     check(data, filter.features, recipe, "history")
-    lessons = _lessons(filter, data)
-    phi = lessons.y + prior(filter.recursion, lessons.x[lessons.rows])
+    training = _training_rows(filter, data)
+    phi = training.y + prior(filter.recursion, training.x[training.rows])
     fed = filter.feedback.linear(phi) + filter.feedback.shift
     outside = float(filter.feedback.clipped(fed).mean())
     current = filter
     for number in range(n_rounds + 1):
-        z, y, _, _ = examples(current, lessons)
+        z, y, _, _ = examples(current, training)
         if number == 0 and isinstance(learner, Counting):
             learner = learner.counting(z, y, filter.lags, more=True)
-        with np.errstate(over="ignore", invalid="ignore"):  # sums of wild values are refused by solve
+        with np.errstate(over="ignore", invalid="ignore"):  # solve refuses sums of wild values
             sums = learner.merge(sums, learner.summarise(z, y))
             current = replace(filter, regressors=(learner.solve(sums),))
-    error = scored(0, current, held_out(current, data, "one-step")).error
-    if not np.isfinite(error):
+    if not np.isfinite(scored(0, current, held_out(current, data, "one-step")).error):
         raise DivergedError(
             "required a filter that stays finite on the new recordings, received one that diverges; the model was left "
             "as it was. Check the new recordings for other units or wild values, or fit() on everything again."
         )
-    return Absorbed(current, learner, sums, outside, error)
+    return Absorbed(current, learner, sums, outside)
 
 
-def _lessons(filter: Filter, data: Trajectories) -> Lessons:
-    """New recordings laid out for training under a filter's own scaling."""
+def _training_rows(filter: Filter, data: Trajectories) -> TrainingRows:
+    """New recordings laid out for training in the scaling and box of a filter."""
     laid_out = table(filter, data)
     plan, window = laid_out.layout.plan, filter.features.window
     x = roll(filter, laid_out).x
@@ -77,6 +74,6 @@ def _lessons(filter: Filter, data: Trajectories) -> Lessons:
     y = filter.features(futures(x, plan, window))[target_rows] - prior(filter.recursion, x[rows])
     unbounded = np.full(len(filter.feedback.mean), np.inf)
     low, high = filter.feedback.low, filter.feedback.high
-    return Lessons(
+    return TrainingRows(
         laid_out, rows, target_rows, x, y, -unbounded if low is None else low, unbounded if high is None else high, None
     )

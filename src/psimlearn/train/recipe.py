@@ -16,19 +16,19 @@ Prior = Literal["mean", "last", "zero"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that is ours and not the paper's, each to be switched off; `as_published` switches off all.
+    """The choices that are not in the paper. Each can be switched off; `as_published` switches off all.
 
     Args:
         lags: how many of the last observations a step sees; 1 is the paper, more contain autoregression.
         prior: what the ridge shrinks predictions towards: the "mean", the "last" observation, or "zero".
         belief_weight: scales the belief before the ridge; 1 is the paper, 0 leaves direct autoregression.
         level_weight: with the prior "last", regress on changes, and on the level of the last observation only so much:
-            the smaller, the less a recording's own offset matters. None regresses on lags as they are.
+            the smaller, the less the offset of a recording matters. None regresses on lags as they are.
         rank: feed back only this many directions of the belief; predictions keep full width.
-        box: keep what is fed back within the range of the features seen in training, widened on either side by this
+        box: keep the feedback within the range of the features seen in training, widened on either side by this
             many times that range; None for no box.
         standardise: learn in units of each channel's standard deviation.
-        feedthrough: inputs act on the observation of their own row, so a step also sees the next input.
+        feedthrough: inputs act on the observation of the same row, so a step also sees the next input.
         guard: leave out examples whose belief lies further than this many standard deviations of the features
             from their mean; None keeps all that are finite.
         keep_start: keep the examples of the initial beliefs in DAgger's aggregate.
@@ -47,60 +47,18 @@ class Recipe:
 
     @classmethod
     def for_symbols(cls, lags: int = 1) -> "Recipe":
-        """Beliefs are probabilities as they are: nothing is scaled, boxed or shrunk towards anything but a simplex."""
+        """The recipe for symbols: beliefs are probabilities, which are not scaled, boxed or shrunk."""
         return cls(lags=lags, prior="zero", box=None, standardise=False, guard=None)
 
     @classmethod
     def as_published(cls) -> "Recipe":
-        """The literal algorithms. Use with a learner without intercept, `Ridge(alpha, intercept=False)`."""
+        """The paper's algorithms, literally. Use a learner without intercept, `Ridge(alpha, intercept=False)`."""
         return cls(prior="zero", box=None, standardise=False, guard=None, keep_start=False)
 
 
-def _keeps_simplex(recipe: Recipe) -> bool:
-    """Whether a recipe leaves probabilities as they are."""
-    plain = Recipe.for_symbols(recipe.lags)
-    return recipe == replace(plain, feedthrough=recipe.feedthrough, keep_start=recipe.keep_start)
-
-
 def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -> None:
-    """Refuse what cannot work, in words, before any work is done."""
-    rules = [
-        (features.window >= 1, f"window: required at least 1, received {features.window}"),
-        (init in get_args(Init), f"init: required one of {get_args(Init)}, received {init!r}"),
-        (recipe.prior in get_args(Prior), f"prior: required one of {get_args(Prior)}, received {recipe.prior!r}"),
-        (recipe.lags >= 1, f"lags: required at least 1, received {recipe.lags}"),
-        (recipe.belief_weight >= 0, f"belief_weight: required at least 0, received {recipe.belief_weight}"),
-        (recipe.rank is None or recipe.rank >= 1, f"rank: required None or at least 1, received {recipe.rank}"),
-        (recipe.box is None or recipe.box >= 0, f"box: required None or at least 0, received {recipe.box}"),
-        (recipe.guard is None or recipe.guard > 0, f"guard: required None or above 0, received {recipe.guard}"),
-        (
-            recipe.prior != "last" or isinstance(features, Persistent),
-            f"prior='last' needs features with persist(x), which {type(features).__name__} lacks; use prior='mean'",
-        ),
-        (
-            recipe.level_weight is None or (recipe.prior == "last" and isinstance(features, Stack)),
-            (
-                f"level_weight needs prior='last' and Stack features, received prior={recipe.prior!r} and "
-                f"{type(features).__name__}; use level_weight=None"
-            ),
-        ),
-        (
-            recipe.rank is None or isinstance(features, Stack | StackSquares),
-            f"rank needs Stack or StackSquares features, received {type(features).__name__}; use rank=None",
-        ),
-        (
-            not isinstance(features, OneHot) or _keeps_simplex(recipe),
-            (
-                f"{type(features).__name__} features keep beliefs on a simplex and have no prior, box, rank or weight: "
-                f"use Recipe.for_symbols(), received {recipe}"
-            ),
-        ),
-        (
-            not recipe.feedthrough or train.inputs is not None,
-            "feedthrough=True needs trajectories with inputs, received none; use feedthrough=False",
-        ),
-    ]
-    for holds, message in rules:
+    """Refuse settings that cannot work, in words, before any work is done."""
+    for holds, message in [*_rules_of_values(features, recipe, init), *_rules_of_pairs(train, features, recipe)]:
         if not holds:
             raise SettingsError(message + ".")
     short = train.lengths <= features.window
@@ -111,3 +69,56 @@ def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -
             f"{train.lengths[i]} ({short.sum()} of {len(train)} trajectories are too short). Leave these out, or "
             "use a smaller window."
         )
+
+
+def _rules_of_values(features: Features, recipe: Recipe, init: Init) -> list[tuple[bool, str]]:
+    """For each single value, whether it is allowed and what to say if not."""
+    return [
+        (features.window >= 1, f"window: required at least 1, received {features.window}"),
+        (init in get_args(Init), f"init: required one of {get_args(Init)}, received {init!r}"),
+        (recipe.prior in get_args(Prior), f"prior: required one of {get_args(Prior)}, received {recipe.prior!r}"),
+        (recipe.lags >= 1, f"lags: required at least 1, received {recipe.lags}"),
+        (recipe.belief_weight >= 0, f"belief_weight: required at least 0, received {recipe.belief_weight}"),
+        (recipe.rank is None or recipe.rank >= 1, f"rank: required None or at least 1, received {recipe.rank}"),
+        (recipe.box is None or recipe.box >= 0, f"box: required None or at least 0, received {recipe.box}"),
+        (recipe.guard is None or recipe.guard > 0, f"guard: required None or above 0, received {recipe.guard}"),
+    ]
+
+
+def _rules_of_pairs(train: Trajectories, features: Features, recipe: Recipe) -> list[tuple[bool, str]]:
+    """For values that depend on features or data, whether they go together and what to say if not."""
+    kind = type(features).__name__
+    return [
+        (
+            recipe.prior != "last" or isinstance(features, Persistent),
+            f"prior='last' needs features with persist(x), which {kind} lacks; use prior='mean'",
+        ),
+        (
+            recipe.level_weight is None or (recipe.prior == "last" and isinstance(features, Stack)),
+            (
+                f"level_weight needs prior='last' and Stack features, received prior={recipe.prior!r} and {kind}; use "
+                "level_weight=None"
+            ),
+        ),
+        (
+            recipe.rank is None or isinstance(features, Stack | StackSquares),
+            f"rank needs Stack or StackSquares features, received {kind}; use rank=None",
+        ),
+        (
+            not isinstance(features, OneHot) or _keeps_simplex(recipe),
+            (
+                f"{kind} features keep beliefs on a simplex and have no prior, box, rank or weight: use "
+                f"Recipe.for_symbols(), received {recipe}"
+            ),
+        ),
+        (
+            not recipe.feedthrough or train.inputs is not None,
+            "feedthrough=True needs trajectories with inputs, received none; use feedthrough=False",
+        ),
+    ]
+
+
+def _keeps_simplex(recipe: Recipe) -> bool:
+    """Whether a recipe leaves probabilities as they are."""
+    plain = Recipe.for_symbols(recipe.lags)
+    return recipe == replace(plain, feedthrough=recipe.feedthrough, keep_start=recipe.keep_start)

@@ -1,4 +1,4 @@
-"""Rounds of training, and the closed-loop error by which they are told apart."""
+"""Rounds of training, and the closed-loop error that ranks them."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,11 +21,11 @@ __all__ = ["Criterion", "HeldOut", "Round", "best", "held_out", "scored"]
 
 Criterion = Literal["one-step", "window"]
 BLOWN_UP = 1e6
-"""A filter has diverged if a prediction is this many times larger than anything observed."""
+"""A filter has diverged if a prediction is this many times larger than every observation."""
 
 
 class Round(NamedTuple):
-    """One filter of a training run and how it did."""
+    """One filter of a training run, and its scores."""
 
     number: int
     filter: Filter
@@ -38,7 +38,7 @@ class Round(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Validation trajectories laid out, and what a filter is asked to predict of them."""
+    """Validation trajectories laid out, with the observations that a filter has to predict."""
 
     table: Table
     rows: RowIndex
@@ -71,7 +71,7 @@ def held_out(filter: Filter, validation: Trajectories, criterion: Criterion, los
 
 
 def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -> Round:
-    """Roll a filter over the validation trajectories; its own errors there tell it how channels err together."""
+    """Roll a filter over the validation trajectories, and give it the covariance of its one-step errors there."""
     rollout = roll(filter, validation.table)
     x, held = rollout.layout.x, rollout.held
     clipped = float(filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).mean())
@@ -87,7 +87,7 @@ def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -
 
 
 def _within(errors: Float[np.ndarray, "*b n"], truth: Float[np.ndarray, "*b n"], limit: float) -> bool:
-    """Whether all errors where there was something to predict are finite and not absurd."""
+    """Whether all errors, where `truth` was observed, are finite and not absurd."""
     return bool(np.all((np.abs(errors) <= limit) | np.isnan(truth)))
 
 

@@ -28,7 +28,7 @@ from psimlearn.recordings.windows import (
     whole_futures,
 )
 from psimlearn.train.coordinates import relative, weighted
-from psimlearn.train.examples import Lessons, filled_features
+from psimlearn.train.examples import TrainingRows, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
 
 __all__ = ["Beginning", "Ground", "begin", "ground"]
@@ -36,13 +36,13 @@ __all__ = ["Beginning", "Ground", "begin", "ground"]
 FILL_PASSES = 3
 """How often missing entries and history-regressed beliefs are refined in turn before training."""
 LEAST_SCALE = 0.1
-"""A belief that hardly moved at first may move later: no scale below this share of the features' own."""
+"""A belief that hardly moved at first may move later: its scale is at least this share of the scale of the features."""
 LARGEST_BELIEF = 1e100
 """Beyond this a belief counts as non-finite: its square would soon be."""
 
 
 class Ground(NamedTuple):
-    """What training starts from, whatever is tried on it: standardised rows and beliefs without a filter."""
+    """Standardised rows, and beliefs without a filter: the same for all learners and recipes that are tried on them."""
 
     train: Trajectories
     features: Features
@@ -56,7 +56,7 @@ class Ground(NamedTuple):
     phi: Float[np.ndarray, "rows d"]
     """phi(f_t)."""
     covariance: Float[np.ndarray, "n n"]
-    """Of the one-step errors of those beliefs."""
+    """The covariance of the one-step errors of those beliefs."""
 
 
 class Beginning(NamedTuple):
@@ -64,12 +64,15 @@ class Beginning(NamedTuple):
 
     filter: Filter
     learner: Learner[Any]
-    stats: Any
-    lessons: Lessons
+    sums: Any
+    training: TrainingRows
 
 
 def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) -> Ground:
-    """Standardise, and regress the initial beliefs on history. Of the recipe, lags, prior, weight and rank are free."""
+    """Standardise the recordings, and regress the initial beliefs on history.
+
+    The result serves every recipe that differs in lags, prior, weights or rank only.
+    """
     check(train, features, recipe, init)
     scaling = standardisation(train.values, recipe.standardise)
     input_scaling = None if train.inputs is None else standardisation(train.inputs, recipe.standardise)
@@ -105,35 +108,37 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         alphabet=train.alphabet,
     )
     y = phi[target_rows] - prior(filter.recursion, x[rows])
-    lessons = Lessons(room(filter, layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None)
+    training = TrainingRows(
+        room(filter, layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None
+    )
     z = inputs_at(filter, m, x, layout, rows)
     learner = _with_contexts(_in_coordinates(learner, filter, recipe, z).prepare(z, rng), z, y, recipe.lags)
     if init == "zero":
-        return Beginning(filter, learner, None, lessons)
+        return Beginning(filter, learner, None, training)
     stats = learner.summarise(z, y)
     filter = replace(filter, regressors=(learner.solve(stats),))
-    lessons = lessons._replace(same=(len(feedback.mean), stats))
-    return Beginning(filter, learner, stats if recipe.keep_start else None, lessons)
+    training = training._replace(same=(len(feedback.mean), stats))
+    return Beginning(filter, learner, stats if recipe.keep_start else None, training)
 
 
 def _in_coordinates(
     learner: Learner[Any], filter: Filter, recipe: Recipe, z: Float[np.ndarray, "examples p"]
 ) -> Learner[Any]:
-    """A learner that penalises changes and levels, if the recipe says so and it can."""
+    """The learner, with a penalty on changes and levels if the recipe asks for it and the learner can."""
     if recipe.level_weight is None or not isinstance(learner, Ridge | RandomFourierRidge):
         return learner
     assert isinstance(filter.features, Stack)
     r, n, p = len(filter.feedback.mean), len(filter.scaling.mean), z.shape[1]
     change = relative(filter.feedback, filter.features, n, recipe.lags, p)
-    deviation, own = np.std(z @ change, axis=0), np.std(z, axis=0)
+    deviation, of_columns = np.std(z @ change, axis=0), np.std(z, axis=0)
     weights = (recipe.belief_weight, recipe.level_weight)
-    return replace(learner, coordinates=weighted(change, deviation, own, r, n, recipe.lags, *weights))
+    return replace(learner, coordinates=weighted(change, deviation, of_columns, r, n, recipe.lags, *weights))
 
 
 def _with_contexts(
     learner: Learner[Any], z: Float[np.ndarray, "examples p"], y: Float[np.ndarray, "examples d"], lags: int
 ) -> Learner[Any]:
-    """A learner of symbols that has counted what followed the last of them, if it can."""
+    """The learner; one for symbols has counted the symbols that followed each context."""
     return learner.counting(z, y, lags) if isinstance(learner, Counting) else learner
 
 
@@ -149,7 +154,7 @@ def _history_beliefs(
     """
     plan, window = layout.plan, features.window
     x = carried_forward(layout.x, plan) if layout.gappy else layout.x
-    if isinstance(features, OneHot):  # before the first symbol that was seen there is none to be carried
+    if isinstance(features, OneHot):  # before the first symbol there is none to carry forward
         x = np.where(x.any(axis=1, keepdims=True), x, np.nanmean(layout.x, axis=0))
     phi = features(futures(x, plan, window))
     later = later_futures(plan, window)
@@ -171,9 +176,9 @@ def _history_beliefs(
 def _distributions(
     m: Float[np.ndarray, "rows d"], features: OneHot, mean: Float[np.ndarray, " d"]
 ) -> Float[np.ndarray, "rows d"]:
-    """Regressed beliefs as distributions; the mean where a regression had nothing but negative values."""
-    own = onto_simplices(m, features.n_simplices)
-    return np.where(np.isnan(own), mean, own)
+    """Regressed beliefs as distributions; the mean where a regression gave negative values only."""
+    distributions = onto_simplices(m, features.n_simplices)
+    return np.where(np.isnan(distributions), mean, distributions)
 
 
 def _initial(
@@ -181,7 +186,7 @@ def _initial(
 ) -> Float[np.ndarray, " d"]:
     """m_1, the mean of phi(f_1); for symbols as if one recording more began like all windows on average.
 
-    First symbols of few recordings say little. A trace of even odds keeps anything from being impossible.
+    The first symbols of few recordings say little. A trace of even odds keeps every symbol possible.
     """
     mean: np.ndarray = first.mean(axis=0)
     if not isinstance(features, OneHot):
@@ -219,11 +224,11 @@ def _feedback(
     directions: Float[np.ndarray, "d r"] | None,
     recipe: Recipe,
 ) -> Feedback:
-    """Scale and box of what is fed back, from the initial beliefs and the features seen, both along `directions`."""
+    """Scale and box of the feedback, from the initial beliefs and the features seen, both along `directions`."""
     mean, scale = np.zeros(len(seen.mean)), np.ones(len(seen.mean))
     if recipe.standardise:
-        own = _spread(beliefs)
-        mean, scale = own.mean, np.maximum(own.std, LEAST_SCALE * seen.std)
+        first = _spread(beliefs)
+        mean, scale = first.mean, np.maximum(first.std, LEAST_SCALE * seen.std)
         scale = np.where(scale <= CONSTANT, 1.0, scale)
     feedback = Feedback(mean, scale, recipe.belief_weight, directions)
     if recipe.box is None:
@@ -239,7 +244,7 @@ def _feedback(
 def _guard(
     seen: _Spread, feedback: Feedback, guard: float | None
 ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
-    """Bounds of what is learnt from: a belief is an expectation of phi and cannot stray further than phi does."""
+    """Bounds of the feedback that is learnt from: a belief is an expectation of phi and strays no further than phi."""
     gain = feedback.weight / feedback.scale
     reach = LARGEST_BELIEF if guard is None else guard * seen.std * gain + CONSTANT
     middle = (seen.mean - feedback.mean) * gain

@@ -1,9 +1,8 @@
-"""DAgger and Forward Training against stacked refits, literal algorithms and plain autoregression."""
+"""DAgger against stacked refits, the literal algorithm and plain autoregression."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,28 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from oracles import literal_dagger, loop_beliefs, loop_examples, ragged, stacked_ridge
 from psimlearn.datasets import hard_system, random_system
-from psimlearn.errors import DataError, DivergedError, SettingsError
-from psimlearn.evaluate.horizons import errors_by_horizon
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.files.model import read, save
+from psimlearn.filter.features import Stack, StackSquares
 from psimlearn.filter.regressors import Linear
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.train import Recipe, Round, best, dagger, forward
+from psimlearn.train import (
+    Aggregation,
+    Recipe,
+    begin,
+    best,
+    dagger,
+    first_round,
+    forward,
+    ground,
+    held_out,
+    next_round,
+)
 
 PLAIN = Recipe(prior="zero", box=None, standardise=False, guard=None)
+
+
 RNG = np.random.default_rng
 
 
@@ -154,20 +165,6 @@ def test_rounds_are_numbered_and_the_last_refit_is_a_candidate() -> None:
     assert best(rounds).error == min(round.error for round in rounds)
 
 
-def test_the_error_of_a_round_is_the_standardised_closed_loop_error() -> None:
-    data, held_out = ragged([20, 25, 30], 2, RNG(0)), ragged([15, 18], 2, RNG(1))
-    for round in dagger(data, held_out, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=2):
-        gap = (held_out.values - round.filter.forecast(held_out, 1)[:, 0]) / data.values.std(axis=0)
-        np.testing.assert_allclose(round.error, np.sum(np.mean(gap**2, axis=0)), rtol=1e-12)
-
-
-def test_best_refuses_when_everything_diverged() -> None:
-    data = ragged([20, 25], 1, RNG(0))
-    filter = best(dagger(data, data, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=0)).filter
-    with pytest.raises(DivergedError, match="every filter diverged"):
-        best([Round(0, filter, np.inf, 0.0, 0)])
-
-
 @pytest.mark.parametrize(("learner", "rounds"), [(Ridge(1e-3), 4), (RandomFourierRidge(30, 1e-2), 1)], ids=repr)
 def test_scale_and_shift_of_channels_do_not_matter(learner: Any, rounds: int) -> None:
     data = ragged([20, 35, 28] * 3, 3, RNG(0))
@@ -198,101 +195,6 @@ def test_the_same_seed_gives_the_same_filter(learner: Any) -> None:
     data = ragged([20, 35, 28] * 3, 2, RNG(0))
     a, b = (best(dagger(data, data, Stack(2), learner, rng=RNG(7))).filter.forecast(data, 3) for _ in range(2))
     np.testing.assert_array_equal(a, b)
-
-
-def test_forward_training_learns_one_regressor_for_each_step() -> None:
-    """Against a loop: F_t is the ridge of phi(f_{t+1}) on (m_t, x_t), then all beliefs move on by F_t."""
-    rng = RNG(0)
-    system = random_system(rng)
-    data = system.simulate(50, 8, rng)
-    x, k, alpha = data.values.reshape(50, 8, 2), 2, 1e-4
-    filter = best(forward(data, data, Stack(k), Ridge(alpha), rng=rng, recipe=PLAIN)).filter
-    assert len(filter.regressors) == 8 - k
-    belief = np.tile(x[:, :k].reshape(50, -1).mean(axis=0), (50, 1))
-    for t, regressor in enumerate(filter.regressors):
-        z = np.concatenate([belief, x[:, t]], axis=1)
-        model = stacked_ridge(z, x[:, t + 1 : t + 1 + k].reshape(50, -1), alpha)
-        np.testing.assert_allclose(regressor(z), model.predict(z), rtol=0, atol=1e-8)
-        belief = regressor(z)
-
-
-def test_disjoint_forward_training_uses_each_trajectory_once() -> None:
-    rng = RNG(0)
-    data = random_system(rng).simulate(200, 8, rng)
-    together, apart = (
-        best(forward(data, data, Stack(2), Ridge(1e-4), rng=RNG(1), disjoint=disjoint)).filter
-        for disjoint in (False, True)
-    )
-    assert len(apart.regressors) == len(together.regressors) == 6
-    z = rng.standard_normal((20, 6))
-    assert all(np.abs(a(z) - t(z)).max() > 1e-3 for a, t in zip(apart.regressors, together.regressors, strict=True))
-
-
-def test_forward_training_needs_many_trajectories() -> None:
-    data = ragged([20] * 11, 2, RNG(0))
-    with pytest.raises(DataError, match=r"required at least 12 trajectories for each step.*received 11"):
-        list(forward(data, data, Stack(2), Ridge(), rng=RNG(0)))
-    ends_early = ragged([20] * 11 + [10] * 5, 2, RNG(0))  # enough for the 8 steps that all have, then too few
-    assert len(best(forward(ends_early, ends_early, Stack(2), Ridge(), rng=RNG(0))).filter.regressors) == 8
-
-
-BAD = [
-    ({"prior": "last"}, SecondMoment(2), None),
-    ({"rank": 2}, SecondMoment(2), "rank needs Stack or StackSquares features, received SecondMoment"),
-    ({"rank": 0}, Stack(2), "rank: required None or at least 1, received 0"),
-    ({"lags": 0}, Stack(2), "lags: required at least 1, received 0"),
-    ({"belief_weight": -1.0}, Stack(2), "belief_weight: required at least 0, received -1.0"),
-    ({"guard": 0.0}, Stack(2), "guard: required None or above 0, received 0.0"),
-    ({"box": -1.0}, Stack(2), "box: required None or at least 0, received -1.0"),
-    ({"feedthrough": True}, Stack(2), "feedthrough=True needs trajectories with inputs"),
-    ({}, Stack(0), "window: required at least 1, received 0"),
-]
-
-
-@pytest.mark.parametrize(("settings", "features", "message"), BAD)
-def test_which_settings_go_together(settings: dict[str, Any], features: Any, message: str | None) -> None:
-    data = ragged([20, 25], 1, RNG(0))
-    rounds = dagger(data, data, features, Ridge(1e-2), rng=RNG(0), n_rounds=1, recipe=Recipe(**settings))
-    if message is None:
-        assert np.isfinite(best(rounds).error)
-    else:
-        with pytest.raises(SettingsError, match=message):
-            list(rounds)
-
-
-def test_features_without_persist_have_no_last_prior() -> None:
-    class Bare:
-        window = 2
-
-        def __call__(self, f: np.ndarray) -> np.ndarray:
-            return f.reshape(len(f), -1)
-
-        def observations(self, m: np.ndarray) -> np.ndarray:
-            return m.reshape(len(m), 2, -1)
-
-    data = ragged([20, 25], 1, RNG(0))
-    assert np.isfinite(best(dagger(data, data, Bare(), Ridge(1e-3), rng=RNG(0), n_rounds=1)).error)
-    with pytest.raises(SettingsError, match="prior='last' needs features with persist"):
-        list(dagger(data, data, Bare(), Ridge(), rng=RNG(0), recipe=Recipe(prior="last")))
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("init='warm'", "init: required one of ('history', 'teacher', 'zero'), received 'warm'."),
-        ("recipe=Recipe(prior='median')", "prior: required one of ('mean', 'last', 'zero'), received 'median'."),
-    ],
-)
-def test_unknown_words_are_refused(setting: str, message: str) -> None:
-    """In a process of its own: here the run-time type checks would speak first."""
-    code = f"""
-import numpy as np
-from psimlearn import Recipe, Ridge, Stack, Trajectories, dagger
-data = Trajectories.of(np.zeros((9, 1)))
-list(dagger(data, data, Stack(2), Ridge(), rng=np.random.default_rng(0), {setting}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.strip().endswith(f"SettingsError: {message}")
 
 
 @pytest.mark.parametrize("init", ["history", "teacher", "zero"])
@@ -333,78 +235,73 @@ def test_rows_whose_belief_ran_away_are_not_learnt_from() -> None:
     assert np.isfinite(rounds[-1].error)
 
 
-def test_squares_of_missing_observations_are_not_taken_for_small() -> None:
-    """White noise of variance one with a third missing: a belief that squared filled-in values would say 2/3."""
+# -- stopped, written down, and gone on with ---------------------------------------------------------------------------
+
+GOES_ON: dict[str, tuple[Any, dict[str, Any], float, bool]] = {
+    "linear": (Ridge(1e-3), {}, 0.0, False),
+    "levels and changes": (Ridge(1e-3), {"recipe": Recipe(3, "last", 0.5, level_weight=0.3)}, 0.0, False),
+    "rank": (Ridge(1e-3), {"recipe": Recipe(rank=2)}, 0.0, False),
+    "random features": (RandomFourierRidge(20, 1e-3), {}, 0.0, False),
+    "gaps": (Ridge(1e-3), {}, 0.2, False),
+    "random features, gaps, inputs": (RandomFourierRidge(20, 1e-3), {"recipe": Recipe(lags=2)}, 0.2, True),
+    "inputs": (Ridge(1e-3), {"recipe": Recipe(feedthrough=True)}, 0.0, True),
+    "nothing kept of the start": (Ridge(1e-3), {"recipe": Recipe(keep_start=False)}, 0.0, False),
+    "a zero start": (Ridge(1e-3), {"init": "zero"}, 0.0, False),
+    "as published": (Ridge(intercept=False), {"init": "zero", "recipe": Recipe.as_published()}, 0.0, False),
+}
+
+
+def written(stopped: Aggregation, path: Path) -> Aggregation:
+    """The value from a model file: the filter, its sums as arrays, its scores as text, since one may be infinite."""
+    sums = {} if stopped.sums is None else {name: np.atleast_1d(v) for name, v in stopped.sums._asdict().items()}
+    scores = (stopped.number, stopped.error, stopped.clipped, stopped.dropped)
+    save(stopped.filter, path, notes={"scores": [repr(float(score)) for score in scores]}, arrays=sums)
+    filter, notes, arrays = read(path)
+    number, error, clipped, dropped = (float(score) for score in notes["scores"])
+    plain: dict[str, Any] = {name: array.item() if name in ("n", "yy") else array for name, array in arrays.items()}
+    return Aggregation(int(number), filter, GramSums(**plain) if plain else None, error, clipped, int(dropped))
+
+
+@pytest.mark.parametrize("name", GOES_ON)
+def test_a_run_stopped_after_any_round_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+    """With the written value and a beginning that is made again, in place of the process that was stopped."""
+    learner, options, missing, with_inputs = GOES_ON[name]
     rng = RNG(0)
-    x = rng.standard_normal((200, 30, 1))
-    x[rng.random(x.shape) < 1 / 3] = np.nan
-    data = Trajectories.of(x)
-    filter = best(dagger(data, data, StackSquares(2), Ridge(1e-2), rng=rng, n_rounds=5)).filter
-    variance = StackSquares(2).variance(filter.run(data)[0]) * filter.scaling.scale**2
-    np.testing.assert_allclose(variance.mean(axis=(0, 2)), 1.0, rtol=0, atol=0.05)
+    data = ragged([20, 25, 30, 22], 2, rng, missing)
+    if with_inputs:
+        data = replace(data, inputs=rng.standard_normal((len(data.values), 1)))
+    settings: Any = {"init": "history", "recipe": Recipe()} | options
 
+    def afresh() -> tuple[Any, Any]:
+        first = ground(data, Stack(2), settings["init"], settings["recipe"])
+        begun = begin(first, learner, settings["init"], settings["recipe"], RNG(1))
+        return begun, held_out(begun.filter, data, "one-step")
 
-def test_missing_entries_cost_little() -> None:
-    """A fifth of the entries missing: within 2 % of a Kalman filter that knows the system and skips them."""
-    rng = RNG(0)
-    system = random_system(rng)
-
-    def with_gaps(m: int) -> Trajectories:
-        values = system.simulate(m, 60, rng).values.copy()
-        values[rng.random(values.shape) < 0.2] = np.nan
-        return Trajectories.of(values.reshape(m, 60, 2))
-
-    train, validation, test = with_gaps(200), with_gaps(50), with_gaps(200)
-    filter = best(dagger(train, validation, Stack(2), Ridge(1e-5), rng=rng, n_rounds=8)).filter
-    ours, theirs = (
-        np.nanmean((test.values - f.forecast(test, 1)[:, 0]) ** 2, axis=0).sum()
-        for f in (filter, system.time_varying_kalman())
-    )
-    assert ours <= 1.02 * theirs
-
-
-@pytest.mark.parametrize("feedthrough", [False, True])
-def test_known_inputs_are_used(feedthrough: bool) -> None:
-    """s_{t+1} = .8 s_t + u_t + noise, x_t = s_t (+ 2 u_t if inputs act at once) + noise: the floor needs the inputs."""
-    rng = RNG(0)
-
-    def simulate(m: int) -> Trajectories:
-        u, s, x = rng.standard_normal((m, 50, 1)), np.zeros((m, 1)), np.empty((m, 50, 1))
-        for t in range(50):
-            x[:, t] = s + 2 * feedthrough * u[:, t] + 0.1 * rng.standard_normal((m, 1))
-            s = 0.8 * s + u[:, t] + 0.1 * rng.standard_normal((m, 1))
-        return Trajectories.of(x, u)
-
-    def error(train: Trajectories, test: Trajectories, recipe: Recipe) -> float:
-        filter = best(dagger(train, train, Stack(2), Ridge(1e-6), rng=rng, n_rounds=10, recipe=recipe)).filter
-        return float(errors_by_horizon(filter, test, skip=5)[0])
-
-    train, test = simulate(200), simulate(200)
-    P = 0.01
-    for _ in range(100):  # scalar Riccati equation: the floor of a filter that knows everything
-        P = 0.64 * P - 0.64 * P**2 / (P + 0.01) + 0.01
-    right = error(train, test, Recipe(feedthrough=feedthrough))
-    assert right <= 1.02 * (P + 0.01)
-    assert error(replace(train, inputs=None), replace(test, inputs=None), Recipe()) > 10 * right
-    if feedthrough:
-        assert error(train, test, Recipe()) > 10 * right
-
-
-def test_forecasts_use_the_inputs_that_are_known_to_come() -> None:
-    """s_{t+1} = .8 s_t + u_t + noise: four steps ahead the inputs are most of what happens."""
-    rng = RNG(0)
-    u, s, x = rng.standard_normal((300, 40, 1)), np.zeros((300, 1)), np.empty((300, 40, 1))
-    for t in range(40):
-        x[:, t] = s + 0.1 * rng.standard_normal((300, 1))
-        s = 0.8 * s + u[:, t] + 0.1 * rng.standard_normal((300, 1))
-    data = Trajectories.of(x, u)
-    train, test = data[:200], data[200:]
-    filter = best(dagger(train, train, Stack(2), Ridge(1e-6), rng=rng, n_rounds=10)).filter
-    P = 0.01
-    for _ in range(100):
-        P = 0.64 * P - 0.64 * P**2 / (P + 0.01) + 0.01
-    floor = []
+    begun, held = afresh()
+    whole = [first_round(begun, held)]
     for _ in range(4):
-        floor.append(P + 0.01)
-        P = 0.64 * P + 0.01
-    np.testing.assert_allclose(errors_by_horizon(filter, test, 4, skip=5), floor, rtol=0.06)
+        whole.append(next_round(whole[-1], begun, held))
+    rounds = list(dagger(data, data, Stack(2), learner, rng=RNG(1), n_rounds=4, **settings))
+    assert [r.error for r in rounds] == [one.error for one in whole]
+    for stop in range(4):
+        begun, held = afresh()
+        current = written(whole[stop], tmp_path / "stopped.psim")
+        for expected in whole[stop + 1 :]:
+            current = next_round(current, begun, held)
+            assert_identical(current, expected)
+
+
+def assert_identical(one: Aggregation, other: Aggregation) -> None:
+    assert one.round._replace(filter=other.filter) == other.round
+    for a, b in zip(one.sums, other.sums, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(one.filter.covariance, other.filter.covariance)
+    linear, same = (_linear(x.filter.regressors[0]) for x in (one, other))
+    np.testing.assert_array_equal(linear.weights, same.weights)
+    np.testing.assert_array_equal(linear.intercept, same.intercept)
+
+
+def _linear(regressor: Any) -> Linear:
+    linear = getattr(regressor, "linear", regressor)
+    assert isinstance(linear, Linear)
+    return linear

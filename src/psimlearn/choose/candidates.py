@@ -1,0 +1,85 @@
+"""One setting of everything that is chosen, and how it did."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from psimlearn.learners.ridge import Learner
+from psimlearn.learners.symbolic import SymbolRidge
+from psimlearn.train.derived import OnSums
+from psimlearn.train.recipe import Recipe
+
+__all__ = ["Candidate", "Trial"]
+
+OFFSETS = 1.6
+"""The doubt about the level of a new recording, times the square of the number of recordings: see `Trial`."""
+DOUBT = 0.002
+"""The doubt about beliefs that are nothing but contexts."""
+
+
+class Candidate(NamedTuple):
+    """One setting of everything that is chosen."""
+
+    recipe: Recipe
+    learner: Learner[Any]
+
+    @property
+    def alpha(self) -> float | None:
+        """The ridge, where the learner has one."""
+        return self.learner.alpha if isinstance(self.learner, OnSums) else None
+
+    def with_alpha(self, alpha: float) -> "Candidate":
+        """The same candidate with another ridge."""
+        assert isinstance(self.learner, OnSums)
+        return self._replace(learner=replace(self.learner, alpha=alpha))
+
+    @property
+    def kind(self) -> "Candidate":
+        """The candidate without its ridge: the same value for all ridges."""
+        return self if self.alpha is None else self.with_alpha(1.0)
+
+
+class Trial(NamedTuple):
+    """A candidate and how it did."""
+
+    candidate: Candidate
+    n_rounds: int
+    """How many rounds of DAgger it was given."""
+    best_round: int
+    error: float
+    """By the criterion, averaged over splits; inf if it diverged on any."""
+    n_recordings: int
+    """How many recordings all splits were made from."""
+
+    @property
+    def penalised_error(self) -> float:
+        """The error that ranks candidates: predictions that depend on levels cost a little more with few recordings.
+
+        A new recording may have its particular offset, and few recordings tell little about offsets: those held out
+        are not quite new, since settings and units were made with them at hand. Beliefs about symbols that are mostly
+        contexts have to be a little better: smaller differences in nats are chance.
+        """
+        recipe, learner = self.candidate
+        if isinstance(learner, SymbolRidge):
+            return self.error * (1 + DOUBT * learner.floor)
+        dependence = 1.0 if recipe.level_weight is None else min(recipe.level_weight, 1.0)
+        doubt = OFFSETS / self.n_recordings**2 if self.n_recordings > 1 else 0.0
+        return self.error * (1 + doubt * dependence)
+
+    def row(self) -> dict[str, Any]:
+        """The trial as a row of a table."""
+        recipe, learner = self.candidate
+        return {
+            "learner": type(learner).__name__,
+            "alpha": self.candidate.alpha,
+            "bandwidth_factor": getattr(learner, "bandwidth_factor", None),
+            "floor": getattr(learner, "floor", None),
+            "strength": getattr(learner, "strength", None),
+            "lags": recipe.lags,
+            "prior": recipe.prior,
+            "belief_weight": recipe.belief_weight,
+            "level_weight": recipe.level_weight,
+            "rank": recipe.rank,
+            "n_rounds": self.n_rounds,
+            "best_round": self.best_round,
+            "error": self.error,
+        }

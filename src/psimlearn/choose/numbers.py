@@ -1,0 +1,100 @@
+"""Choosing for numbers: linear regression, random features, or the better of the two."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from psimlearn.baselines import LastObservation, TrainingMean
+from psimlearn.choose.candidates import Trial
+from psimlearn.choose.courses import Course, laid_out, start
+from psimlearn.choose.runs import Run
+from psimlearn.choose.search import Space, screened, search
+from psimlearn.choose.settings import Settings
+from psimlearn.choose.spaces import RIDGES, fourier_space, linear_space, n_fourier
+from psimlearn.choose.splits import Split
+from psimlearn.choose.strategy import Methods, Strategy
+from psimlearn.choose.summary import error_table
+from psimlearn.choose.watch import Watch
+from psimlearn.evaluate.calibrate import with_calibration
+from psimlearn.filter.features import Stack
+from psimlearn.filter.filter import Filter
+from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.recipe import Recipe
+
+__all__ = ["NUMBERS"]
+
+CAUTIOUS = 1.0
+"""The ridge where there is too little data to choose one."""
+WORSE = 2.0
+"""See `Strategy.tolerance`."""
+
+
+def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, tell: Watch) -> tuple[Run, list[Trial]]:
+    linear = linear_space(settings, data)
+    if settings.learner == "ridge":
+        return search(courses, linear, settings.n_rounds, tell)
+    if settings.learner == "auto":
+        first, trials = search(courses, linear, settings.n_rounds, tell)
+        guide = first.candidate.recipe
+    else:
+        trials = screened(linear.candidates(), courses, tell)
+        guide = min(trials, key=lambda t: t.penalised_error).candidate.recipe
+    tell("random features")
+    fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
+    second, more = search(courses, fourier, settings.n_rounds, tell)
+    if settings.learner == "auto" and first.trial().penalised_error <= second.trial().penalised_error:
+        return first, trials + more
+    return second, trials + more
+
+
+def _cautious(settings: Settings, data: Trajectories) -> Ridge | RandomFourierRidge:
+    return RandomFourierRidge(n_fourier(data), CAUTIOUS) if settings.learner == "rff" else Ridge(CAUTIOUS)
+
+
+def _baselines(
+    splits: Sequence[Split], courses: Sequence[Course], trials: Sequence[Trial], settings: Settings
+) -> Methods:
+    return {
+        "training mean": [TrainingMean.fit(split.train) for split in splits],
+        "last observation": [LastObservation.fit(split.train) for split in splits],
+        "autoregression": _autoregressions(courses, trials, settings) if courses else [],
+    }
+
+
+def _autoregressions(courses: Sequence[Course], trials: Sequence[Trial], settings: Settings) -> list[Filter]:
+    """The best direct autoregression by ridge, one for each course: among the trials, or tried now."""
+    tried = [t for t in trials if t.candidate.recipe.belief_weight == 0 and isinstance(t.candidate.learner, Ridge)]
+    if settings.trainer == "forward" or not tried:
+        plain = Recipe(lags=settings.features.window, belief_weight=0.0)
+        courses = [
+            laid_out(
+                course.ground.train,
+                course.validation,
+                Stack(settings.features.window),
+                plain,
+                criterion=course.criterion,
+                seed=course.seed,
+                n_recordings=course.n_recordings,
+            )
+            for course in courses
+        ]
+        tried = screened(Space((Ridge(),), (plain, replace(plain, prior="last")), RIDGES).candidates(), courses)
+    best = min(tried, key=lambda t: t.error)
+    return [start(best.candidate, course).begun.filter for course in courses] if np.isfinite(best.error) else []
+
+
+def _errors(methods: Methods, splits: Sequence[Split], window: int) -> dict[str, list[float]]:
+    """Squared errors by horizon, each channel in the unit of the filter of its split."""
+    filters = [filter for filter in methods["PSIM"] if isinstance(filter, Filter)]
+    horizon = max(1, min(window, *(int(split.held.lengths.max()) - 1 for split in splits)))
+    held = [(split.held, filter.scaling.scale) for split, filter in zip(splits, filters, strict=True)]
+    return error_table(methods, held, horizon)
+
+
+def _units(recipe: Recipe) -> str:
+    return "standard deviations" if recipe.standardise else "units of the recordings"
+
+
+NUMBERS = Strategy(_search, _cautious, _baselines, _errors, with_calibration, WORSE, _units)

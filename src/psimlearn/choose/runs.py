@@ -1,0 +1,89 @@
+"""Runs: candidates on their way over all courses, as values that can be taken further round by round."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from psimlearn.choose.candidates import Candidate, Trial
+from psimlearn.choose.courses import Course, Start, attempted, starts, with_alpha
+from psimlearn.choose.watch import Watch
+from psimlearn.errors import DivergedError
+from psimlearn.train.dagger import Aggregation, first_round, next_round
+from psimlearn.train.forward import step_by_step
+from psimlearn.train.score import Round, scored
+
+__all__ = ["Lane", "Run", "advanced", "best_of", "runs", "with_ridge"]
+
+
+class Lane(NamedTuple):
+    """A run on one of its courses."""
+
+    course: Course
+    start: Start | None
+    """None if it diverged before the first round."""
+    rounds: tuple[Round, ...] = ()
+    stands: Aggregation | None = None
+    """The value from which the next round goes on; None before the first."""
+    over: bool = False
+    """Whether there is no next round: it diverged, or Forward Training has made its only one."""
+
+
+class Run(NamedTuple):
+    """A candidate, and how far it has come on each course."""
+
+    candidate: Candidate
+    lanes: tuple[Lane, ...]
+
+    def trial(self) -> Trial:
+        """How the candidate did so far."""
+        n_done = min(len(lane.rounds) for lane in self.lanes)
+        at, error = best_of([lane.rounds for lane in self.lanes])
+        return Trial(self.candidate, n_done - 1, at, error, self.lanes[0].course.n_recordings)
+
+    def winners(self) -> list[Round]:
+        """The best round, one filter for each course."""
+        return [lane.rounds[self.trial().best_round] for lane in self.lanes]
+
+
+def runs(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator[Run]:
+    """A run of each candidate, before its first round; candidates that share a base stand together."""
+    for candidate, own in starts(candidates, courses):
+        yield Run(candidate, tuple(Lane(course, start) for course, start in zip(courses, own, strict=True)))
+
+
+def with_ridge(run: Run, alpha: float) -> Run:
+    """A new run of the same candidate with another ridge, from the same starts."""
+    lanes = tuple(Lane(lane.course, lane.start and attempted(with_alpha, lane.start, alpha)) for lane in run.lanes)
+    return Run(run.candidate.with_alpha(alpha), lanes)
+
+
+def advanced(run: Run, upto: int, watch: Watch = Watch()) -> Run:
+    """The run once F_upto has been scored; a lane that diverges stays where it was, and so do all when cut short."""
+    for number in range(upto + 1):
+        lanes = (_further(lane) if len(lane.rounds) == number else lane for lane in run.lanes)
+        run = run._replace(lanes=tuple(lanes))
+        if not watch.goes_on("racing", number + 1, upto + 1):
+            break
+    return run
+
+
+def _further(lane: Lane) -> Lane:
+    """One round more."""
+    if lane.over or lane.start is None:
+        return lane
+    begun, held = lane.start
+    try:
+        if lane.course.trainer == "forward":
+            return lane._replace(rounds=(scored(0, step_by_step(begun, tail=True), held),), over=True)
+        stands = first_round(begun, held) if lane.stands is None else next_round(lane.stands, begun, held)
+    except DivergedError:
+        return lane._replace(over=True)
+    return lane._replace(rounds=(*lane.rounds, stands.round), stands=stands)
+
+
+def best_of(rounds: Sequence[Sequence[Round]]) -> tuple[int, float]:
+    """The round with the least error averaged over courses, and that error; (0, inf) if none is finite."""
+    errors = [float(np.mean([r.error for r in same])) for same in zip(*rounds, strict=False)]
+    at = int(np.argmin([*errors, np.inf]))
+    return (at, errors[at]) if at < len(errors) and np.isfinite(errors[at]) else (0, np.inf)

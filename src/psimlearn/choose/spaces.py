@@ -1,0 +1,115 @@
+"""The candidates that a search tries for given settings: whatever is None or "auto" in them is varied."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from psimlearn.choose.search import Space
+from psimlearn.choose.settings import Settings
+from psimlearn.filter.features import Persistent, Stack
+from psimlearn.learners.blackbox import SklearnLearner
+from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.recipe import Prior, Recipe
+
+__all__ = ["RIDGES", "cautious_recipe", "fourier_space", "given_space", "linear_space", "n_fourier"]
+
+WIDEST = 3000
+"""Inputs of a regressor beyond which more lags are not tried: the cost of a fit grows with their square."""
+RIDGES = (1e-8, 1e-6, 1e-4, 1e-2, 1.0, 1e2)
+FOURIER_RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+N_FOURIER = 1000
+"""Random features; no more than rows to learn from, beyond which they cost much and add nothing."""
+BELIEF_WEIGHTS = (0.0, 1.0)
+LEVEL_WEIGHTS = (1.0, 0.1)
+
+
+def given_space(settings: Settings, data: Trajectories, learner: Learner[Any]) -> Space:
+    """A learner that is taken as it is, with every recipe."""
+    return Space((learner,), _recipes(settings, data), refine=False, ranks=_ranks(settings, data.n_channels))
+
+
+def linear_space(settings: Settings, data: Trajectories) -> Space:
+    """Ridge regression with every recipe and ridge."""
+    ranks = _ranks(settings, data.n_channels)
+    return Space((Ridge(),), _recipes(settings, data), RIDGES, between=_between(settings), ranks=ranks)
+
+
+def fourier_space(settings: Settings, data: Trajectories, guide: Recipe, n_features: int) -> Space:
+    """Random features with the prior and level weight of `guide`, with which linear regression did best.
+
+    They are screened without a belief: with one, their F_0 is often wild, and only some rounds tell what it is worth.
+    """
+    lags = sorted({min(3, settings.features.window), settings.features.window})
+    lags = lags if settings.lags is None else [settings.lags]
+    weights = (0.3, 1.0) if settings.belief_weight is None else (settings.belief_weight,)
+    screened_weight = 0.0 if settings.belief_weight is None else settings.belief_weight
+    recipes = tuple(replace(guide, lags=q, belief_weight=screened_weight) for q in lags)
+    ranks = _ranks(settings, data.n_channels)
+    return Space((RandomFourierRidge(n_features),), recipes, FOURIER_RIDGES, racing_weights=weights, ranks=ranks)
+
+
+def n_fourier(train: Trajectories) -> int:
+    """How many random features so many rows can teach."""
+    return min(N_FOURIER, 2 * (len(train.values) // 2))
+
+
+def cautious_recipe(settings: Settings) -> Recipe:
+    """The settings as given, and plain ones where none are: the recipe for data too short to choose by."""
+    if settings.literal:
+        return settings.standard
+    return replace(
+        settings.standard,
+        lags=settings.lags or 1,
+        prior=settings.prior or "mean",
+        level_weight=None if settings.level_weight == "auto" else settings.level_weight,
+        belief_weight=settings.belief_weight or 0.0,
+        rank=None if settings.rank == "auto" else settings.rank,
+    )
+
+
+def _recipes(settings: Settings, data: Trajectories) -> tuple[Recipe, ...]:
+    """Every combination of lags, prior and weights that is to be tried."""
+    if settings.literal:
+        return (settings.standard,)
+    n, window, features = data.n_channels, settings.features.window, settings.features
+    d = features(np.zeros((1, window, n))).shape[1]
+    lags = (settings.lags,) if settings.lags is not None else _lags(window, d, n)
+    weights = BELIEF_WEIGHTS if settings.belief_weight is None else (settings.belief_weight,)
+    rank = None if settings.rank == "auto" else settings.rank
+    return tuple(
+        replace(settings.standard, lags=q, prior=prior, level_weight=level, belief_weight=weight, rank=rank)
+        for q in lags
+        for prior, level in _priors(settings, q)
+        for weight in weights
+    )
+
+
+def _priors(settings: Settings, lags: int) -> list[tuple[Prior, float | None]]:
+    """Priors, each with its level weights."""
+    priors: tuple[Prior, ...] = ("mean", "last") if isinstance(settings.features, Persistent) else ("mean",)
+    if settings.prior is not None:
+        priors = (settings.prior,)
+    relative = isinstance(settings.features, Stack) and not isinstance(settings.learner, SklearnLearner)
+    levels: tuple[float | None, ...] = (LEVEL_WEIGHTS if lags > 1 else LEVEL_WEIGHTS[:1]) if relative else (None,)
+    if settings.level_weight != "auto":
+        levels = (settings.level_weight,)
+    return [(prior, level) for prior in priors for level in (levels if prior == "last" else (None,))]
+
+
+def _between(settings: Settings) -> tuple[tuple[str, float], ...]:
+    """Weights between those of the coarse grid, to be tried where it was best."""
+    weights = (("belief_weight", 0.3),) if settings.belief_weight is None else ()
+    return weights + ((("level_weight", 0.3),) if settings.level_weight == "auto" else ())
+
+
+def _ranks(settings: Settings, n: int) -> tuple[int, ...]:
+    """Numbers of directions that may do instead of all, fewest first."""
+    if settings.literal or settings.rank != "auto":
+        return ()
+    return tuple(n * i for i in (1, 2, 3) if i < settings.features.window)
+
+
+def _lags(window: int, d: int, n: int) -> tuple[int, ...]:
+    return tuple(q for q in sorted({1, window, 2 * window}) if q == 1 or d + q * n <= WIDEST)

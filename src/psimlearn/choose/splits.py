@@ -1,0 +1,70 @@
+"""Which recordings train and which are held out."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psimlearn.choose.settings import Settings
+from psimlearn.errors import DataError
+from psimlearn.evaluate import folds, time_folds
+from psimlearn.recordings.trajectories import Trajectories
+
+__all__ = ["Split", "in_words", "long_enough", "splits_of"]
+
+ENOUGH_ROWS = 2000
+"""Held-out rows after which no further split of the recordings is scored."""
+FEWEST_ROWS = 30
+"""Rows of training data below which settings are not chosen but taken as they are."""
+
+
+class Split(NamedTuple):
+    """Recordings to train on, and recordings to score by."""
+
+    train: Trajectories
+    held: Trajectories
+
+
+def long_enough(data: Trajectories, window: int) -> tuple[Trajectories, list[str]]:
+    """The recordings that are longer than the window, since others teach nothing; and a note if some are not."""
+    usable = data.lengths > window
+    if usable.all():
+        return data, []
+    if not usable.any():
+        raise DataError(
+            f"required a recording with more rows than the window, at least {window + 1}, received at most "
+            f"{data.lengths.max()}. Use a smaller window or longer recordings."
+        )
+    note = f"{(~usable).sum()} of {len(data)} recordings are no longer than the window and were left out"
+    return data[usable], [note]
+
+
+def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator) -> list[Split]:
+    """As many splits as it takes to hold out enough rows; none if there are too few.
+
+    Few recordings are cross-validated; of many, one share is held out once. A single one is cut in time.
+    """
+    if isinstance(settings.validation, Trajectories):
+        return [Split(data, settings.validation)]
+    window = settings.features.window
+    n_folds = max(2, round(1 / settings.validation))
+    if len(data) == 1:
+        n_folds = min(n_folds, len(data.values) // (window + 2))
+        if len(data.values) < FEWEST_ROWS or n_folds < 2:
+            return []
+        pairs = time_folds(data, n_folds, gap=window, rng=rng)
+    else:
+        pairs = folds(data, min(n_folds, len(data)), rng)
+    enough: list[Split] = []
+    for train, held in pairs:
+        usable = train.lengths > window
+        if train.lengths[usable].sum() >= FEWEST_ROWS // 2:
+            enough.append(Split(train[usable], held))
+        if sum(len(split.held.values) for split in enough) >= ENOUGH_ROWS:
+            break
+    return enough
+
+
+def in_words(splits: list[Split]) -> str:
+    """How many splits there are, for the report."""
+    held = sum(len(split.held) for split in splits)
+    return f"{len(splits)} split{'s' * (len(splits) > 1)}, {held} recordings held out"

@@ -1,0 +1,91 @@
+"""Parameters of PSIM: every setting gives a filter, or is refused by its name."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge as SklearnRidge
+from sklearn.neighbors import KNeighborsRegressor
+
+from psimlearn.errors import DataError, SettingsError
+from psimlearn.estimator.psim import PSIM
+from psimlearn.estimator.scaler import TrajectoryScaler
+from psimlearn.filter.features import Stack, StackSquares
+from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.train import Recipe
+from small import ONE, QUICK, Bare, called, several
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    *(({"window": bad}, "window") for bad in (0, -1, 2.0, "5", None, True)),
+    *(({"features": bad}, "features") for bad in ("stacks", None, 3, Stack)),
+    *(({"learner": bad}, "learner") for bad in ("lasso", None, 3, Ridge, SklearnRidge, TrajectoryScaler())),
+    *(({"trainer": bad}, "trainer") for bad in ("backwards", None, 1)),
+    *(({"n_rounds": bad}, "n_rounds") for bad in (0, -1, 2.5, "many", None, True)),
+    *(({"init": bad}, "init") for bad in ("warm", None, 0)),
+    *(({"lags": bad}, "lags") for bad in (0, -1, 1.5, "few", None)),
+    *(({"prior": bad}, "prior") for bad in ("median", None, 0)),
+    *(({"belief_weight": bad}, "belief_weight") for bad in (-0.1, np.nan, np.inf, "some", None, True)),
+    *(({"level_weight": bad}, "level_weight") for bad in (-0.1, np.nan, np.inf, "some", True)),
+    *(({"rank": bad}, "rank") for bad in (0, -1, 1.5, "low", True)),
+    *(({"box": bad}, "box") for bad in ("yes", None, 2)),
+    *(({"feedthrough": bad}, "feedthrough") for bad in ("yes", None, 1, True)),  # True needs inputs
+    *(({"recipe": bad}, "recipe") for bad in ("published", 3, Recipe)),
+    *(({"criterion": bad}, "criterion") for bad in ("mse", None)),
+    *(({"validation": bad}, "validation") for bad in (0, 1, 0.0, 1.0, 1.5, -0.2, np.nan, True, None, "some")),
+    *(({"refit": bad}, "refit") for bad in ("yes", None, 1)),
+    *(({"random_state": bad}, "random_state") for bad in ("seed", -1, 1.5)),
+    ({"prior": "last", "features": Bare()}, "prior='last' needs features with persist"),
+    ({"prior": "mean", "level_weight": 0.5}, "level_weight"),
+    ({"prior": "zero", "level_weight": 0.5}, "level_weight"),
+    ({"prior": "last", "level_weight": 0.5, "features": "squares"}, "level_weight"),
+    ({"prior": "last", "level_weight": 0.5, "learner": SklearnRidge()}, "level_weight"),
+    ({"rank": 2, "features": "moments"}, "rank"),
+    ({"rank": "auto", "features": "moments"}, "rank"),
+    ({"recipe": Recipe(lags=0)}, "lags"),
+    ({"recipe": Recipe(box=-1.0)}, "box"),
+    ({"features": Stack(0)}, "window"),
+]
+
+
+@pytest.mark.parametrize(("bad", "name"), BAD, ids=called)
+def test_bad_settings_are_refused_by_name(bad: dict[str, Any], name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        PSIM(**QUICK | bad).fit(several())
+
+
+def test_validation_recordings_must_fit() -> None:
+    with pytest.raises(DataError, match="validation: required 2 channels and 0 inputs as in X, received 3 and 0"):
+        PSIM(**QUICK | {"validation": [np.zeros((9, 3))]}).fit(several())
+    with pytest.raises(DataError, match=r"validation: .*finite"):
+        PSIM(**QUICK | {"validation": [np.full((9, 2), np.inf)]}).fit(several())
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"features": "squares"},
+        {"features": "moments"},
+        {"features": StackSquares(3)},
+        {"features": Bare()},
+        {"learner": RandomFourierRidge(20, 1e-2)},
+        {"learner": KNeighborsRegressor(5)},
+        {"learner": "auto", "lags": np.int64(2)},
+        {"trainer": "forward"},
+        {"init": "teacher"},
+        {"init": "zero"},
+        {"prior": "last", "level_weight": 0.5},
+        {"prior": "zero"},
+        {"belief_weight": 0},
+        {"rank": 1},
+        {"rank": "auto"},
+        {"box": False},
+        {"criterion": "one-step"},
+        {"refit": False},
+        {"random_state": np.random.RandomState(0)},
+    ],
+    ids=called,
+)
+def test_every_setting_gives_a_filter(own: dict[str, Any]) -> None:
+    fitted = PSIM(**ONE | own).fit(several())
+    assert np.isfinite(np.concatenate(fitted.predict(several(1), 3))).all()
+    assert not np.isnan(np.concatenate(fitted.score_samples(several(1)))).any()

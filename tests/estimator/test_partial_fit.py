@@ -1,0 +1,168 @@
+"""More recordings for a fitted model."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge as SklearnRidge
+from sklearn.neighbors import KNeighborsRegressor
+
+from psimlearn.errors import DataError, DivergedError, PsimlearnError, SettingsError
+from psimlearn.estimator.psim import PSIM
+from psimlearn.estimator.scaler import TrajectoryScaler
+from psimlearn.filter.features import Stack
+from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train import Recipe
+from small import ONE, Bare, called, model, several, with_inputs
+
+RNG = np.random.default_rng
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    *(({"window": bad}, "window") for bad in (0, -1, 2.0, "5", None, True)),
+    *(({"features": bad}, "features") for bad in ("stacks", None, 3, Stack)),
+    *(({"learner": bad}, "learner") for bad in ("lasso", None, 3, Ridge, SklearnRidge, TrajectoryScaler())),
+    *(({"trainer": bad}, "trainer") for bad in ("backwards", None, 1)),
+    *(({"n_rounds": bad}, "n_rounds") for bad in (0, -1, 2.5, "many", None, True)),
+    *(({"init": bad}, "init") for bad in ("warm", None, 0)),
+    *(({"lags": bad}, "lags") for bad in (0, -1, 1.5, "few", None)),
+    *(({"prior": bad}, "prior") for bad in ("median", None, 0)),
+    *(({"belief_weight": bad}, "belief_weight") for bad in (-0.1, np.nan, np.inf, "some", None, True)),
+    *(({"level_weight": bad}, "level_weight") for bad in (-0.1, np.nan, np.inf, "some", True)),
+    *(({"rank": bad}, "rank") for bad in (0, -1, 1.5, "low", True)),
+    *(({"box": bad}, "box") for bad in ("yes", None, 2)),
+    *(({"feedthrough": bad}, "feedthrough") for bad in ("yes", None, 1, True)),  # True needs inputs
+    *(({"recipe": bad}, "recipe") for bad in ("published", 3, Recipe)),
+    *(({"criterion": bad}, "criterion") for bad in ("mse", None)),
+    *(({"validation": bad}, "validation") for bad in (0, 1, 0.0, 1.0, 1.5, -0.2, np.nan, True, None, "some")),
+    *(({"refit": bad}, "refit") for bad in ("yes", None, 1)),
+    *(({"random_state": bad}, "random_state") for bad in ("seed", -1, 1.5)),
+    ({"prior": "last", "features": Bare()}, "prior='last' needs features with persist"),
+    ({"prior": "mean", "level_weight": 0.5}, "level_weight"),
+    ({"prior": "zero", "level_weight": 0.5}, "level_weight"),
+    ({"prior": "last", "level_weight": 0.5, "features": "squares"}, "level_weight"),
+    ({"prior": "last", "level_weight": 0.5, "learner": SklearnRidge()}, "level_weight"),
+    ({"rank": 2, "features": "moments"}, "rank"),
+    ({"rank": "auto", "features": "moments"}, "rank"),
+    ({"recipe": Recipe(lags=0)}, "lags"),
+    ({"recipe": Recipe(box=-1.0)}, "box"),
+    ({"features": Stack(0)}, "window"),
+]
+
+
+def regime(coefficient: float, seed: int, m: int = 20, offset: float = 0.0) -> Trajectories:
+    rng = RNG(seed)
+    x = np.zeros((m, 30, 1))
+    for t in range(1, 30):
+        x[:, t] = coefficient * x[:, t - 1] + rng.standard_normal((m, 1))
+    return Trajectories.of(x + offset)
+
+
+def test_a_first_partial_fit_is_fit() -> None:
+    np.testing.assert_array_equal(
+        PSIM(**ONE).partial_fit(several()).predict(several())[0], model().predict(several())[0]
+    )
+
+
+@pytest.mark.parametrize("learner", [Ridge(1e-2), RandomFourierRidge(20, 1e-2), KNeighborsRegressor(5)], ids=called)
+def test_more_recordings_teach_a_new_regime(learner: Any) -> None:
+    fitted = PSIM(**ONE | {"learner": learner}).fit(regime(0.8, 0))
+    scaling, box, sums = fitted.filter_.scaling, fitted.filter_.feedback, fitted.sums_
+    test = regime(-0.8, 2)
+    before = fitted.score(test)
+    fitted.partial_fit(regime(-0.8, 1, m=200))
+    assert fitted.score(test) > before + 0.5
+    for ours, theirs in zip((*fitted.filter_.scaling, *fitted.filter_.feedback), (*scaling, *box), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    if isinstance(learner, Ridge | RandomFourierRidge):
+        assert fitted.sums_.n == sums.n + (fitted.n_rounds_ + 1) * 200 * 28
+
+
+def test_more_recordings_equal_one_bigger_regression() -> None:
+    """Without a belief nothing depends on the order: the sums of both are those of a regression on all rows."""
+    first, more = regime(0.8, 0), regime(0.3, 1)
+    fitted = PSIM(2, lags=3, prior="mean", belief_weight=0.0, learner=Ridge(1e-2), random_state=0).fit(first)
+    assert fitted.n_rounds_ == 0
+    fitted.partial_fit(more)
+    scaling = fitted.filter_.scaling
+    z_all, y_all = [], []
+    for data in (first, more):
+        for part in data:
+            x = scaling(part.values)
+            for t in range(len(x) - 2):
+                z_all.append(np.concatenate([x[max(t - j, 0)] for j in range(3)]))
+                y_all.append(x[t + 1 : t + 3].ravel())
+    z, y = np.array(z_all), np.array(y_all)
+    oracle = SklearnRidge(alpha=1e-2 * len(z), solver="cholesky").fit(z, y)
+    x = scaling(more[0].values)
+    history = np.array([np.concatenate([x[max(t - j, 0)] for j in range(3)]) for t in range(len(x))])
+    np.testing.assert_allclose(fitted.transform(more[0].values), oracle.predict(history), rtol=0, atol=1e-10)
+
+
+def test_recordings_outside_the_box_are_told() -> None:
+    fitted = PSIM(**ONE).fit(regime(0.8, 0))
+    assert "outside" not in fitted.summary()
+    assert fitted.partial_fit(regime(0.8, 1)).report_["outside"] == 0
+    assert fitted.partial_fit(regime(0.8, 1, offset=100.0)).report_["outside"] > 0.9
+    assert "of later examples outside it" in fitted.summary()
+
+
+def test_a_partial_fit_that_fails_changes_nothing() -> None:
+    fitted = PSIM(**ONE).fit(with_inputs())
+    state = dict(vars(fitted))
+    fresh = with_inputs(seed=5)
+    bad: list[tuple[Any, type[PsimlearnError]]] = [
+        (np.zeros((20, 5, 2)), DataError),
+        (Trajectories.of(np.full((2, 9, 1), 1e200), np.zeros((2, 9, 1))), DivergedError),
+        (Trajectories.of(np.zeros((1, 1, 1)), np.zeros((1, 1, 1))), DataError),
+        (Trajectories.of(fresh, hints=np.zeros((20, 15, 5))), DataError),
+    ]
+    for data, error in bad:
+        with pytest.raises(error):
+            fitted.partial_fit(data)
+        assert vars(fitted).keys() == state.keys()
+        assert all(vars(fitted)[name] is state[name] for name in state)
+
+
+def test_forward_training_has_no_partial_fit() -> None:
+    assert not hasattr(PSIM(trainer="forward"), "partial_fit")
+    assert hasattr(PSIM(), "partial_fit")
+
+
+def test_hints_go_on_learning() -> None:
+    """Hints measured at other rows than before, or not at all, do no harm."""
+    fitted = PSIM(**ONE).fit(with_inputs())
+    fresh = with_inputs(seed=5)
+    hints = np.array(fresh.hints)
+    hints[::3, 0] = np.nan
+    fitted.partial_fit(Trajectories.of(fresh, hints=hints.reshape(20, 15, 2)))
+    fitted.partial_fit(Trajectories.of(fresh.values.reshape(20, 15, 1), np.array(fresh.inputs).reshape(20, 15, 1)))
+    test = with_inputs(5, seed=4)
+    for estimate, part in zip(fitted.hints(test), test, strict=True):
+        np.testing.assert_allclose(estimate, part.values * [2.0, 3.0], rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{}, {"learner": RandomFourierRidge(20, 1e-2)}, {"prior": "last", "level_weight": 0.3}, {"rank": 1}],
+    ids=called,
+)
+def test_learning_goes_on_from_a_file(own: dict[str, Any], tmp_path: Path) -> None:
+    fitted = PSIM(**ONE | own).fit(with_inputs())
+    fitted.save(tmp_path / "model.psim", with_sums=True)
+    loaded = PSIM.load(tmp_path / "model.psim")
+    more, test = with_inputs(seed=5), with_inputs(5, seed=4)
+    for one in (fitted, loaded):
+        one.partial_fit(more)
+    for ask in (PSIM.predict, PSIM.transform, PSIM.hints, PSIM.score_samples):
+        for ours, theirs in zip(ask(fitted, test), ask(loaded, test), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+    assert loaded.sums_.n == fitted.sums_.n
+
+
+def test_a_file_without_sums_does_not_go_on(tmp_path: Path) -> None:
+    model().save(tmp_path / "model.psim")
+    with pytest.raises(SettingsError, match=r"save\(path, with_sums=True\)"):
+        PSIM.load(tmp_path / "model.psim").partial_fit(several())

@@ -1,0 +1,91 @@
+"""scikit-learn's checks, and any finite recordings, in a process without shape checks."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+from psimlearn.errors import PsimlearnError
+from psimlearn.estimator.psim import PSIM
+from psimlearn.estimator.scaler import TrajectoryScaler
+from small import ONE
+from strategies import wild_recordings
+
+
+def apart(code: str) -> None:
+    """Run code in a process of its own, where shapes are not checked and everything is several times faster."""
+    here = Path(__file__).parent
+    path = [str(here), str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path), "SCIPY_ARRAY_API": "1"}
+    command = [sys.executable, "-W", "error", "-c", f"import {Path(__file__).stem} as here; here.{code}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+MEMORY = dict.fromkeys(
+    ["check_methods_sample_order_invariance", "check_methods_subset_invariance"], "a filter has memory"
+)
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [PSIM(**ONE), TrajectoryScaler()],
+    expected_failed_checks=lambda estimator: MEMORY if isinstance(estimator, PSIM) else {},
+)
+def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("own", ["", "learner='rff', window=2, n_rounds=3", "trainer='forward'"])
+def test_scikit_learns_own_checks_with_the_defaults(own: str) -> None:
+    apart(f"check_defaults({own})")
+
+
+def check_defaults(**own: Any) -> None:
+    """All checks, that of the array API included, which needs an environment of its own."""
+    results = check_estimator(PSIM(**own), expected_failed_checks=MEMORY, on_fail="raise", on_skip=None)
+    statuses = [result["status"] for result in results]
+    assert len(results) > 40
+    assert statuses.count("xfail") == len(MEMORY)
+    assert statuses.count("passed") == len(results) - len(MEMORY)
+
+
+MANY = int(os.environ.get("PSIMLEARN_EXAMPLES", "40"))
+
+
+def survives(data: list[np.ndarray]) -> bool:
+    """Finite predictions, or an error of ours; never a warning, never another exception. Whether it was learnt from."""
+    try:
+        fitted = PSIM(window=2 if len(data) % 2 else 5, n_rounds=2, random_state=0).fit(data)
+    except PsimlearnError:
+        return False
+    for horizon in (1, 3):
+        assert all(np.isfinite(part).all() for part in fitted.predict(data, horizon))
+    assert np.isfinite(fitted.forecast(data, 4)).all()
+    assert all((part < np.inf).all() for part in fitted.score_samples(data))  # -inf is fair, NaN is not
+    assert all(np.isfinite(part).all() for part in fitted.transform(data))
+    assert not fitted.score(data) > 1
+    assert fitted.summary()
+    return True
+
+
+def survives_anything() -> None:
+    learnt: list[bool] = []
+
+    @settings(max_examples=MANY, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(wild_recordings())
+    def survived(data: list[np.ndarray]) -> None:
+        learnt.append(survives(data))
+
+    survived()
+    assert np.mean(learnt) >= 0.7  # so that refusing everything fails; 0.85 of the first forty
+
+
+def test_any_finite_recordings_are_survived() -> None:
+    apart("survives_anything()")

@@ -1,0 +1,81 @@
+"""Derived beginnings: arithmetic on shared sums equals fresh sums."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracles import ragged
+from psimlearn.filter.features import Stack
+from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train import Recipe
+from psimlearn.train.dagger import first_round, next_round
+from psimlearn.train.derived import revised, with_ridge
+from psimlearn.train.score import held_out
+from psimlearn.train.start import Beginning, begin, ground
+
+RNG = np.random.default_rng
+
+
+def recordings(seed: int = 0, missing: float = 0.0, n: int = 2) -> Trajectories:
+    return ragged([30, 25, 40, 18, 33, 27], n, RNG(seed), missing)
+
+
+def beginning(data: Trajectories, recipe: Recipe, learner: Any, init: Any = "history") -> Beginning:
+    return begin(ground(data, Stack(2), init, Recipe()), learner, init, recipe, RNG(0))
+
+
+@pytest.mark.parametrize("init", ["history", "teacher"])
+@pytest.mark.parametrize("missing", [0.0, 0.2], ids=["whole", "gappy"])
+@pytest.mark.parametrize("lags", [1, 3])
+@pytest.mark.parametrize("belief_weight", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("prior", "level_weight"), [("mean", None), ("last", None), ("last", 1.0), ("last", 0.1)])
+def test_revised_sums_equal_fresh_ones(
+    prior: Any, level_weight: float | None, belief_weight: float, lags: int, missing: float, init: Any
+) -> None:
+    data, test = recordings(missing=missing), recordings(1, missing)
+    shared = beginning(data, Recipe(lags=lags), Ridge(7.0), init)
+    recipe = Recipe(lags=lags, prior=prior, belief_weight=belief_weight, level_weight=level_weight)
+    fresh = beginning(data, recipe, Ridge(1e-3), init)
+    ours = with_ridge(revised(shared, prior, belief_weight, level_weight), 1e-3)
+    np.testing.assert_allclose(ours.filter.forecast(test, 4), fresh.filter.forecast(test, 4), rtol=0, atol=1e-8)
+    (own, begun), (others, anew) = ((held_out(b.filter, test, "window"), b) for b in (ours, fresh))
+    first = first_round(begun, own), first_round(anew, others)
+    for mine, theirs in (first, (next_round(first[0], begun, own), next_round(first[1], anew, others))):
+        assert mine.error == pytest.approx(theirs.error, rel=1e-8)
+        assert mine.clipped == theirs.clipped
+        np.testing.assert_allclose(mine.filter.forecast(test, 3), theirs.filter.forecast(test, 3), rtol=0, atol=1e-8)
+
+
+def test_another_ridge_needs_no_other_sums() -> None:
+    data, test = recordings(), recordings(1)
+    for learner in (Ridge(1.0), RandomFourierRidge(20, 1.0)):
+        ours = with_ridge(beginning(data, Recipe(), learner), 1e-4)
+        fresh = beginning(data, Recipe(), replace(learner, alpha=1e-4))
+        np.testing.assert_allclose(ours.filter.forecast(test, 3), fresh.filter.forecast(test, 3), rtol=0, atol=1e-9)
+
+
+def examples() -> tuple[np.ndarray, np.ndarray]:
+    rng = RNG(0)
+    z = rng.standard_normal((50, 4)) * [1.0, 2.0, 3.0, 4.0] + 5.0
+    return z, z @ rng.standard_normal((4, 3)) + rng.standard_normal((50, 3))
+
+
+def assert_same(ours: GramSums, theirs: GramSums) -> None:
+    for name in GramSums._fields:
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-10, atol=1e-9)
+
+
+def test_scaled_sums_are_those_of_scaled_examples() -> None:
+    z, y = examples()
+    scale = np.array([0.0, 1.0, -2.0, 0.5])
+    assert_same(Ridge().summarise(z, y).scaled(scale), Ridge().summarise(z * scale, y))
+
+
+def test_sums_less_a_map_are_those_of_lessened_examples() -> None:
+    z, y = examples()
+    weights, constant = RNG(1).standard_normal((4, 3)), np.array([1.0, -2.0, 3.0])
+    lessened = y - z @ weights - constant
+    assert_same(Ridge().summarise(z, y).less(weights, constant), Ridge().summarise(z, lessened))

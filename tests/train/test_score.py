@@ -1,0 +1,26 @@
+"""Scores of rounds: closed-loop errors on held-out recordings."""
+
+import numpy as np
+import pytest
+
+from oracles import ragged
+from psimlearn.errors import DivergedError
+from psimlearn.filter.features import Stack
+from psimlearn.learners.ridge import Ridge
+from psimlearn.train import Round, best, dagger
+
+RNG = np.random.default_rng
+
+
+def test_the_error_of_a_round_is_the_standardised_closed_loop_error() -> None:
+    data, held_out = ragged([20, 25, 30], 2, RNG(0)), ragged([15, 18], 2, RNG(1))
+    for round in dagger(data, held_out, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=2):
+        gap = (held_out.values - round.filter.forecast(held_out, 1)[:, 0]) / data.values.std(axis=0)
+        np.testing.assert_allclose(round.error, np.sum(np.mean(gap**2, axis=0)), rtol=1e-12)
+
+
+def test_best_refuses_when_everything_diverged() -> None:
+    data = ragged([20, 25], 1, RNG(0))
+    filter = best(dagger(data, data, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=0)).filter
+    with pytest.raises(DivergedError, match="every filter diverged"):
+        best([Round(0, filter, np.inf, 0.0, 0)])
