@@ -19,7 +19,7 @@ from sklearn.neural_network import MLPRegressor
 from psimlearn.baselines import Lagged, LastObservation, TrainingMean
 from psimlearn.datasets import beach, flag, ocean, pixels, principal_components, snap_assembly, walking
 from psimlearn.estimator.psim import PSIM
-from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon, folds
+from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
 from psimlearn.recordings.trajectories import Trajectories
 
 WINDOW, SKIP, N_FOLDS, N_COMPONENTS = 5, 10, 5, 20

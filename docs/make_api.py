@@ -57,7 +57,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "train.score": ("HeldOut", "held_out", "scored"),
         "train.backprop": ("Epoch", "epochs"),
     },
-    "How good it is": {"evaluate.horizons": ALL, "baselines": ALL, "report.plots": (), "report": ALL},
+    "How good it is": {"evaluate": ALL, "baselines": ALL, "report.plots": (), "report": ALL},
     "What can go wrong": {"errors": ALL},
 }
 """Modules, and which of their names are public beside those that `psimlearn` has."""

@@ -19,9 +19,9 @@ from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.layout import Scaling
 from psimlearn.filter.onehot import OneHotMarginals, OneHotProduct
 from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
+from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.uncertainty import LEVELS, Calibration
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.trajectories import Trajectories

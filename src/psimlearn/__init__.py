@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from psimlearn.errors import SettingsError as SettingsError
     from psimlearn.estimator.psim import PSIM as PSIM
     from psimlearn.estimator.scaler import TrajectoryScaler as TrajectoryScaler
-    from psimlearn.evaluate.horizons import compare as compare
-    from psimlearn.evaluate.horizons import errors_by_horizon as errors_by_horizon
+    from psimlearn.evaluate import compare as compare
+    from psimlearn.evaluate import errors_by_horizon as errors_by_horizon
     from psimlearn.files.model import load as load
     from psimlearn.files.model import save as save
     from psimlearn.filter.features import SecondMoment as SecondMoment
@@ -63,7 +63,7 @@ _HOMES = {
     "errors": ["DataError", "DivergedError", "MissingExtraError", "ModelFileError", "PsimlearnError", "SettingsError"],
     "estimator.psim": ["PSIM"],
     "estimator.scaler": ["TrajectoryScaler"],
-    "evaluate.horizons": ["compare", "errors_by_horizon"],
+    "evaluate": ["compare", "errors_by_horizon"],
     "files.model": ["load", "save"],
     "filter.features": ["SecondMoment", "Stack", "StackSquares"],
     "filter.filter": ["Filter"],

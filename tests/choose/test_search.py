@@ -16,7 +16,7 @@ from psimlearn.choose.watch import Watch
 from psimlearn.datasets import hard_system, random_system
 from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
-from psimlearn.evaluate.horizons import errors_by_horizon, folds, time_folds
+from psimlearn.evaluate import errors_by_horizon, folds, time_folds
 from psimlearn.filter.features import Stack
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.regressors import Linear

@@ -30,7 +30,7 @@ from psimlearn.cli.evaluate import TITLES, USUAL
 from psimlearn.cli.files import written
 from psimlearn.cli.methods import METHODS
 from psimlearn.datasets import random_system
-from psimlearn.evaluate.horizons import errors_by_horizon, folds
+from psimlearn.evaluate import errors_by_horizon, folds
 
 COMMANDS = ["demo", "fit", "info", "filter", "forecast", "evaluate", "compare", "completion"]
 FAST = ["--window", "2", "--validation", "0.5"]

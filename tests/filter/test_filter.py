@@ -14,9 +14,9 @@ from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.gaps import conditional_fill, error_covariance
-from psimlearn.filter.layout import Scaling
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
+from psimlearn.filter.scaling import Scaling
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.ridge import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories

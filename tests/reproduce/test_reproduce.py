@@ -13,12 +13,13 @@ from psimlearn.baselines import Autoregression, LastObservation
 from psimlearn.cli.main import cli
 from psimlearn.datasets import long_memory_system
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.evaluate.horizons import errors_by_horizon
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.command import reproduced
 from psimlearn.reproduce.experiment import Experiment, Job, experiment, names
-from psimlearn.reproduce.methods import METHODS, given, learnt
+from psimlearn.reproduce.given import given
+from psimlearn.reproduce.methods import METHODS, learnt
 from psimlearn.reproduce.page import write_page
 from psimlearn.reproduce.read import Results, results
 from psimlearn.reproduce.run import performed, results_of, run

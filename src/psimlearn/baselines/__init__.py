@@ -1,16 +1,16 @@
-"""What a learnt filter is measured against. Every baseline is a `Forecaster`."""
+"""Methods that a learnt filter is compared with. Every baseline is a `Forecaster`."""
 
 from psimlearn.baselines.ar import Autoregression as Autoregression
 from psimlearn.baselines.constant import LastObservation as LastObservation
 from psimlearn.baselines.constant import TrainingMean as TrainingMean
-from psimlearn.baselines.em import LinearGaussian as LinearGaussian
 from psimlearn.baselines.em import em as em
+from psimlearn.baselines.gaussian import LinearGaussian as LinearGaussian
+from psimlearn.baselines.innovations import InnovationsModel as InnovationsModel
 from psimlearn.baselines.ivr import ivr as ivr
 from psimlearn.baselines.kalman import Kalman as Kalman
 from psimlearn.baselines.kalman import StationaryKalman as StationaryKalman
 from psimlearn.baselines.kgram import KGram as KGram
 from psimlearn.baselines.lagged import Lagged as Lagged
-from psimlearn.baselines.n4sid import InnovationsModel as InnovationsModel
 from psimlearn.baselines.n4sid import n4sid as n4sid
 from psimlearn.baselines.operators import Moments as Moments
 from psimlearn.baselines.operators import OperatorModel as OperatorModel

@@ -9,12 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.baselines.constant import LastObservation
-from psimlearn.baselines.n4sid import standardising
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.filter.gaps import conditional_fill, error_covariance
-from psimlearn.filter.layout import Scaling
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.scaling import Scaling, standardisation
 from psimlearn.learners.ridge import Ridge
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
@@ -26,18 +25,18 @@ Prior = Literal["mean", "last"]
 RIDGES = tuple(10.0**power for power in range(-8, 2))
 """Penalties to choose from, per example."""
 N_REFILLS = 2
-"""How often what is missing is filled in by an autoregression, to fit one again."""
+"""How often missing entries are filled in by an autoregression, to fit one again."""
 PILOT = 1e-3
-"""The penalty of the autoregression that fills in."""
+"""The penalty of the autoregression that fills in missing entries."""
 
 
 @dataclass(frozen=True, eq=False)
 class Autoregression:
     """Predicts each of the next `horizon` rows from the last `lags`; rows further ahead by feeding predictions back.
 
-    Observations are standardised; missing ones are filled in by what is predicted of them and by the channels seen.
-    Before the first row of a trajectory, what trajectories begin with on average is predicted; soon after, the first
-    row stands for those before it.
+    Observations are standardised; missing ones are filled in from their predictions and the channels seen. Before the
+    first row of a trajectory, the average beginning of trajectories is predicted; soon after, the first row stands for
+    the rows before it.
     """
 
     regressor: Linear
@@ -48,9 +47,9 @@ class Autoregression:
     alpha: float
     scaling: Scaling
     initial: Float[np.ndarray, "horizon n"]
-    """What trajectories begin with on average, standardised."""
+    """The average first rows of trajectories, standardised."""
     covariance: Float[np.ndarray, "n n"]
-    """Of the standardised one-step errors: how channels err together."""
+    """Covariance of the standardised one-step errors."""
 
     @classmethod
     def fit(
@@ -63,7 +62,7 @@ class Autoregression:
             lags: how many observations to predict from.
             horizon: how many rows ahead to predict directly.
             alpha: penalty per example on the weights of standardised observations.
-            prior: what a large penalty leads to: the "mean" of each channel, or its "last" observation.
+            prior: the prediction that a large penalty leads to: the "mean" of each channel, or its "last" observation.
         """
         return _fitted(train, lags, horizon, [(alpha, prior)])[0]
 
@@ -82,10 +81,18 @@ class Autoregression:
     ) -> "Autoregression":
         """The penalty, the prior and the lags with the least error on validation recordings.
 
-        Errors are those of standardised channels: of one step ahead, or over the whole "window" of horizons, each
-        relative to the error of the last observation. The first `skip` rows of a recording do not count: by default
-        those that not all lags precede, as far as recordings are long enough. What stands in for the rows before them
-        is a makeshift, and no reason for a larger penalty.
+        Args:
+            train: recordings to fit.
+            validation: recordings to choose by.
+            lags: one number of lags, or several to choose from.
+            horizon: how many rows ahead to predict directly.
+            alphas: penalties to choose from.
+            priors: priors to choose from.
+            criterion: the error of standardised channels one step ahead, or the mean over the whole "window" of
+                horizons, each relative to the error of the last observation.
+            skip: rows at the beginning of a recording that do not count. By default the rows before which not all lags
+                exist, as far as recordings are long enough: the stand-ins for missing lags predict badly, which is no
+                reason for a larger penalty.
         """
         several = [lags] if isinstance(lags, int) else list(lags)
         models = [model for p in several for model in _fitted(train, p, horizon, list(product(alphas, priors)))]
@@ -102,7 +109,7 @@ class Autoregression:
         return min(models, key=lambda model: np.mean(errors(model) / usual))
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-        """Direct predictions up to the fitted horizon; beyond it, those of its last step from rows predicted."""
+        """Direct predictions up to the fitted horizon; beyond it, the last direct step from predicted rows."""
         plan = schedule(trajectories.offsets)
         x = self.filled(self.scaling(trajectories.values)[plan.order], plan)
         recent = x[_places_before(plan, self.lags)]
@@ -129,7 +136,7 @@ class Autoregression:
         return out
 
     def _after(self, recent: Float[np.ndarray, "rows lags n"]) -> Float[np.ndarray, "rows horizon n"]:
-        """What the last observations, newest first, lead one to expect."""
+        """The rows expected after the last observations, which come newest first."""
         ahead: np.ndarray = self.regressor(recent.reshape(len(recent), -1)).reshape(len(recent), self.horizon, -1)
         return ahead + recent[:, :1] if self.prior == "last" else ahead
 
@@ -143,7 +150,7 @@ def _fitted(
             f"required at least 1 lag, a horizon of at least 1 and a prior of {get_args(Prior)}; received {lags} lags, "
             f"a horizon of {horizon} and {settings}."
         )
-    scaling, plan = standardising(train), schedule(train.offsets)
+    scaling, plan = standardisation(train.values), schedule(train.offsets)
     rows = np.count_nonzero(plan.reaches(1 - lags) & plan.reaches(horizon))
     if rows < 2:
         raise DataError(
@@ -180,7 +187,7 @@ def _regressed(
     seen: Float[np.ndarray, "rows n"],
     plan: Schedule,
 ) -> Iterator[Autoregression]:
-    """Ridge regressions on the last rows of x; the errors of the next row are those of what was seen."""
+    """Ridge regressions on the last rows of x, one per penalty; errors of the next row count where it was observed."""
     rows, targets = example_rows(plan, blank.horizon)
     past = plan.reaches(1 - blank.lags)[rows]
     z = x[lag_places(plan, blank.lags)][rows][past]
@@ -201,7 +208,7 @@ def _places_before(plan: Schedule, lags: int) -> Int[np.ndarray, "rows lags"]:
 
 
 def _beginning(f: Float[np.ndarray, "m horizon n"]) -> Float[np.ndarray, "horizon n"]:
-    """Means of what was observed; zero, the mean of all rows, where nothing was."""
+    """Means of the observed entries; zero, the mean of all rows, where nothing was observed."""
     seen = ~np.isnan(f)
     count = np.maximum(seen.sum(axis=0), 1)
     return np.asarray(np.where(seen, f, 0.0).sum(axis=0) / count)

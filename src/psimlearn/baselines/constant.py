@@ -1,4 +1,4 @@
-"""The two guesses that everything must beat."""
+"""The two guesses that every other method must beat."""
 
 from dataclasses import dataclass
 
@@ -20,11 +20,11 @@ class TrainingMean:
 
     @classmethod
     def fit(cls, train: Trajectories) -> "TrainingMean":
-        """Means of what was observed."""
+        """Take the means of the observed values."""
         return cls(np.nanmean(train.values, axis=0))
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-        """The mean, everywhere."""
+        """The training mean, at every row and horizon."""
         return np.tile(self.mean, (len(trajectories.values), horizon, 1))
 
 
@@ -36,11 +36,11 @@ class LastObservation:
 
     @classmethod
     def fit(cls, train: Trajectories) -> "LastObservation":
-        """Means of what was observed, for the time before anything is."""
+        """Take the means of the observed values, for the time before anything is observed."""
         return cls(np.nanmean(train.values, axis=0))
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-        """The row before, carried across gaps."""
+        """The observation of each channel before the row, carried across gaps."""
         plan = schedule(trajectories.offsets)
         carried = carried_forward(trajectories.values[plan.order] - self.mean, plan)
         before = np.where(plan.reaches(-1)[:, None], carried[plan.before()], 0.0) + self.mean

@@ -1,7 +1,7 @@
 """Predictive state representations by two-stage, instrumental-variable regression.
 
 Regressing one noisy window on the one before would be biased by the noise they share. The first stage therefore
-replaces both by what the past before them predicts; the second stage regresses prediction on prediction.
+replaces both by their predictions from the past before them; the second stage regresses prediction on prediction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,17 +9,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.baselines.n4sid import (
-    FLOOR,
-    InnovationsModel,
-    System,
-    begun,
-    columns,
-    identified,
-    one_or_several,
-    orders_to_try,
-    stabilised,
-)
+from psimlearn.baselines.beginning import begun
+from psimlearn.baselines.identify import FLOOR, columns, identified, one_or_several, orders_to_try
+from psimlearn.baselines.innovations import InnovationsModel, System
+from psimlearn.baselines.systems import stabilised
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -65,10 +58,10 @@ def ivr(
 
 
 def _second_stage(moments: Float[np.ndarray, "w w"], n: int, rank: int) -> System:
-    """Regress what is expected of (x_t, .., x_{t+k}) on the state, `rank` directions of its first k blocks.
+    """Regress the expected window (x_t, .., x_{t+k}) on the state, `rank` directions of its first k blocks.
 
     Conditioning the jointly Gaussian extended window on x_t and dropping that block is a step of the filter. The
-    moments are those of the extended window and, after it, of what is expected of it.
+    moments belong to the extended window and, after it, to its expectation.
     """
     e = len(moments) // 2
     expected = moments[e:, e:]

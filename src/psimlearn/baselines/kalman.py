@@ -53,7 +53,7 @@ class Kalman:
     covariance: Float[np.ndarray, "s s"]
 
     def states(self, trajectories: Trajectories) -> Float[np.ndarray, "rows s"]:
-        """E[s_t | what was seen of x_0 .. x_{t-1}] at every row."""
+        """E[s_t | the observed entries of x_0 .. x_{t-1}] at every row."""
         A, C, Q, R, S = self.A, self.C, self.Q, self.R, self.S
         plan = schedule(trajectories.offsets)
         x = trajectories.values[plan.order]

@@ -1,4 +1,4 @@
-"""k-grams: the next symbol from the last k - 1, backed off to fewer where these were seldom seen."""
+"""k-grams: predict the next symbol from the last k - 1, and from fewer where those were seldom seen."""
 
 from dataclasses import dataclass
 
@@ -21,15 +21,20 @@ LARGEST = 100_000
 class KGram:
     """The distribution of the next symbol after its context, smoothed as `Contexts` are.
 
-    A context that reaches beyond the beginning, or holds a symbol that was not observed, counts as one that was never
-    seen.
+    A context that reaches beyond the beginning, or holds an unobserved symbol, counts as one that was never seen.
     """
 
     contexts: Contexts
 
     @classmethod
     def fit(cls, train: Trajectories, order: int, strength: float = 1.0) -> "KGram":
-        """Count. The order is k: how many symbols a gram has, the one predicted included."""
+        """Count how often each symbol follows each context.
+
+        Args:
+            train: recordings of one-hot rows.
+            order: k, the number of symbols in a gram, the predicted one included.
+            strength: how much shorter contexts count, as in `Contexts`.
+        """
         if order < 1:
             raise SettingsError(f"k-grams: required an order of at least 1, received {order}.")
         codes, v = _codes(train.values), train.n_channels
@@ -43,13 +48,16 @@ class KGram:
         return self._ahead(contexts, horizon)[place.ravel()]
 
     def _ahead(self, recent: Int[np.ndarray, "b length"], horizon: int) -> Float[np.ndarray, "b horizon v"]:
-        """By summing over all continuations."""
+        """Probabilities 1 to `horizon` steps ahead, summed over all continuations."""
         p = self.contexts(recent)
         b, v = p.shape
         if horizon == 1:
             return p[:, None]
         if v ** (horizon - 1) > LARGEST:
-            raise SettingsError(f"horizon: required at most {LARGEST} continuations, received {v}^{horizon - 1}.")
+            raise SettingsError(
+                f"horizon: required at most {LARGEST} continuations to sum over, received {v}^{horizon - 1}. Use a "
+                "smaller horizon."
+            )
         longer = np.concatenate([np.tile(np.arange(v), b)[:, None], np.repeat(recent, v, axis=0)], axis=1)
         after = self._ahead(longer[:, : recent.shape[1]], horizon - 1).reshape(b, v, horizon - 1, v)
         return np.concatenate([p[:, None], np.einsum("bx,bxhv->bhv", p, after)], axis=1)

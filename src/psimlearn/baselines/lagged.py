@@ -1,4 +1,4 @@
-"""Any scikit-learn regressor on the last observations, direct multi-step: what people try first."""
+"""Any scikit-learn regressor on the last observations, direct multi-step: the method people try first."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +8,7 @@ from jaxtyping import Float
 from sklearn.base import clone
 
 from psimlearn.errors import SettingsError
+from psimlearn.filter.scaling import Scaling, standardisation
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places
@@ -25,30 +26,33 @@ class Lagged:
     estimator: Any
     lags: int
     horizon: int
-    mean: Float[np.ndarray, " n"]
-    scale: Float[np.ndarray, " n"]
+    scaling: Scaling
 
     @classmethod
     def fit(cls, train: Trajectories, estimator: Any, lags: int = 5, horizon: int = 5) -> "Lagged":
-        """Fit a clone of the estimator to every row that has `horizon` rows after it."""
-        std = np.nanstd(train.values, axis=0)
-        blank = cls(None, lags, horizon, np.nanmean(train.values, axis=0), np.where(std > 0, std, 1.0))
-        plan = schedule(train.offsets)
-        x = carried_forward((train.values[plan.order] - blank.mean) / blank.scale, plan)
+        """Fit a clone of the estimator to every row that has `horizon` rows after it.
+
+        Args:
+            train: recordings.
+            estimator: a scikit-learn regressor of several outputs.
+            lags: how many observations to predict from.
+            horizon: how many rows ahead to predict.
+        """
+        scaling, plan = standardisation(train.values), schedule(train.offsets)
+        x = carried_forward(scaling(train.values[plan.order]), plan)
         rows, targets = example_rows(plan, horizon)
         z = x[lag_places(plan, lags)][rows].reshape(-1, lags * x.shape[1])
         y = futures(x, plan, horizon)[targets] - x[rows][:, None]
-        fitted = clone(estimator).fit(z, y.reshape(len(y), -1))
-        return cls(fitted, lags, horizon, blank.mean, blank.scale)
+        return cls(clone(estimator).fit(z, y.reshape(len(y), -1)), lags, horizon, scaling)
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-        """What the rows before each row lead the estimator to expect."""
+        """The estimator's predictions from the rows before each row."""
         if horizon > self.horizon:
             raise SettingsError(f"horizon: required at most {self.horizon}, as fitted; received {horizon}.")
         plan = schedule(trajectories.offsets)
-        x = carried_forward((trajectories.values[plan.order] - self.mean) / self.scale, plan)
+        x = carried_forward(self.scaling(trajectories.values[plan.order]), plan)
         z = x[lag_places(plan, self.lags)].reshape(len(x), -1)
         after = self.estimator.predict(z).reshape(len(x), self.horizon, -1)[:, :horizon] + x[:, None]
         before = after[plan.before()]
         before[plan.block(0)] = 0.0
-        return plan.packed(before * self.scale + self.mean)
+        return plan.packed(self.scaling.undo(before))

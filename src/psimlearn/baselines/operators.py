@@ -27,7 +27,7 @@ class OperatorModel:
     initial: Float[np.ndarray, " s"]
     total: Float[np.ndarray, " s"]
     floor: float = 0.0
-    """The share of even odds in every prediction: learnt operators may call impossible what is not."""
+    """The share of even odds in every prediction: learnt operators may give a possible symbol probability zero."""
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon v"]:
         """Entry [row t, j] holds the probabilities of x_{t+j} given x_0 .. x_{t-1}.
@@ -57,7 +57,7 @@ class OperatorModel:
         return np.stack(out, axis=1)
 
     def _normalised(self, b: Float[np.ndarray, "b s"]) -> Float[np.ndarray, "b s"]:
-        """Scaled to a total of one; back to the beginning where that fails, as it can for learnt operators."""
+        """States scaled to a total of one; the initial state where that fails, as it can for learnt operators."""
         total = b @ self.total
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             scaled = b / total[:, None]
@@ -80,7 +80,7 @@ class Moments:
 
 
 def word_moments(train: Trajectories, window: int = 1) -> Moments:
-    """How often words of `window` symbols follow each other, over all whole stretches without gaps."""
+    """Relative frequencies of words of `window` symbols that follow each other, over all stretches without gaps."""
     features = OneHotProduct(window)
     features.check(train.n_channels)
     plan = schedule(train.offsets)
@@ -98,7 +98,13 @@ def word_moments(train: Trajectories, window: int = 1) -> Moments:
 
 
 def spectral(moments: Moments, rank: int, floor: float = 0.0) -> OperatorModel:
-    """The operators that these moments determine, in the basis of the first singular vectors of the pairs."""
+    """The operators that these moments determine, in the basis of the first singular vectors of the pairs.
+
+    Args:
+        moments: probabilities of words.
+        rank: the number of states.
+        floor: the share of even odds in every prediction.
+    """
     if not 1 <= rank <= len(moments.first):
         raise SettingsError(f"rank: required 1 to {len(moments.first)}, received {rank}.")
     u = np.linalg.svd(moments.pair)[0][:, :rank]

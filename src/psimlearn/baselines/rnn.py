@@ -1,4 +1,4 @@
-"""A recurrent network that predicts the next observations: what people train by gradient instead of a filter."""
+"""A recurrent network that predicts the next observations: trained by gradient, where a filter is regressed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,11 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.baselines.constant import LastObservation
-from psimlearn.baselines.n4sid import standardising
 from psimlearn.errors import DivergedError, SettingsError
-from psimlearn.evaluate.horizons import errors_by_horizon
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.extras import imported
-from psimlearn.filter.layout import Scaling
+from psimlearn.filter.scaling import Scaling, standardisation
 from psimlearn.recordings.schedule import gridded, grids, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
@@ -41,16 +40,16 @@ class Network(NamedTuple):
     offset: Any
 
     def changes(self, h: Any, n: int | None = None) -> Any:
-        """What a state says of the coming rows relative to the last one, or of the first n coordinates only."""
+        """Predicted changes from the last row to the coming ones, or only the first n coordinates of them."""
         return h @ self.read[:, :n] + self.offset[:n]
 
 
 @dataclass(frozen=True, eq=False)
 class RecurrentNetwork:
-    """Predicts each of the next `horizon` rows as a change from the last; rows further ahead by feeding back.
+    """Predicts each of the next `horizon` rows as a change from the last; later rows by feeding predictions back.
 
-    Observations are standardised; one that is missing is replaced by what was predicted of it. Before the first row,
-    the learnt first state predicts changes from the mean. Inputs beside the observations are not used.
+    Observations are standardised; a missing one is replaced by its prediction. Before the first row, the learnt first
+    state predicts changes from the mean. Inputs beside the observations are not used.
     """
 
     network: Network
@@ -58,7 +57,7 @@ class RecurrentNetwork:
     horizon: int
     scaling: Scaling
     epoch: int = 0
-    """After how many epochs it was taken."""
+    """The number of epochs after which this network had the least validation error."""
 
     @classmethod
     def fit(
@@ -83,7 +82,7 @@ class RecurrentNetwork:
 
         Args:
             train: recordings.
-            validation: recordings on which epochs are told apart in closed loop.
+            validation: recordings whose closed-loop error chooses the epoch.
             horizon: how many rows ahead to predict directly.
             hidden: units of the state; the paper has 100, 200 and 2500.
             cell: "tanh" or "gru".
@@ -94,10 +93,10 @@ class RecurrentNetwork:
             rate: the step size; None for a usual one.
             clip: the largest norm of a gradient; None for any.
             patience: stop when the validation error has not fallen for so many epochs.
-            criterion: the error of one step ahead, or over the "window" of all, each relative to the error of the
-                last observation; of standardised channels.
-            standardise: measure every channel in its own standard deviation. Otherwise all have one unit, and those
-                that vary most count most.
+            criterion: the error of standardised channels one step ahead, or the mean over the "window" of all horizons,
+                each relative to the error of the last observation.
+            standardise: measure each channel in its standard deviation. Otherwise all channels have one unit, and
+                channels that vary most count most.
         """
         if cell not in get_args(Cell) or min(hidden, horizon, batch) < 1:
             raise SettingsError(
@@ -105,17 +104,18 @@ class RecurrentNetwork:
                 f"{hidden}, {horizon} and {batch}."
             )
         first = _first(train.n_channels, horizon, hidden, cell, seed)
-        blank = cls(first, cell, horizon, standardising(train, standardise))
+        scaling = standardisation(train.values)
+        blank = cls(first, cell, horizon, scaling if standardise else scaling.in_one_unit())
         steps = 1 if criterion == "one-step" else horizon
         scale = blank.scaling.scale
         last = errors_by_horizon(LastObservation.fit(train), validation, steps, scale=scale)
         usual = np.where(last > 0, last, 1.0)
 
-        def judged() -> Iterator[_Judged]:
+        def epochs() -> Iterator[_Epoch]:
             for state in islice(descent, n_epochs + 1):
                 model = replace(blank, network=state.parameters, epoch=state.epoch)
                 errors = errors_by_horizon(model, validation, steps, scale=scale)
-                yield _Judged(model, float(np.mean(errors / usual)))
+                yield _Epoch(model, float(np.mean(errors / usual)))
 
         whole = _laid_out(train, blank.scaling, horizon)
         descent = descend(
@@ -129,13 +129,13 @@ class RecurrentNetwork:
             rate=rate,
             clip=clip,
         )
-        best = min(patient(judged(), patience), key=lambda one: one.error)
+        best = min(patient(epochs(), patience), key=lambda epoch: epoch.error)
         if not np.isfinite(best.error):
             raise DivergedError("required one epoch with a finite validation error, received none. Use a smaller rate.")
         return best.model
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-        """Direct predictions up to the trained horizon; beyond it, those of its last step from rows predicted."""
+        """Direct predictions up to the trained horizon; beyond it, the last direct step from predicted rows."""
         plan = schedule(trajectories.offsets)
         x = self.scaling(trajectories.values)[plan.order]
         n, step = x.shape[1], _step(self.cell, np)
@@ -164,37 +164,37 @@ class RecurrentNetwork:
         return ahead
 
 
-class _Judged(NamedTuple):
+class _Epoch(NamedTuple):
+    """The network after an epoch, and its validation error."""
+
     model: RecurrentNetwork
     error: float
 
 
-class Lessons(NamedTuple):
+class Grid(NamedTuple):
     """Trajectories of similar length, (time, trajectory, ..), zero beyond their ends and where nothing was seen."""
 
     x: Any
     seen: Any
     f: Any
-    """The rows from each on, stacked."""
+    """The next rows from each row on, stacked."""
     weight: Any
-    """How much each entry of them counts: 0 where it was not observed."""
+    """The weight of each of these entries: 0 where it was not observed."""
 
 
-def _laid_out(train: Trajectories, scaling: Scaling, horizon: int) -> list[Lessons]:
-    """All rows, those before the first included, as rectangles."""
+def _laid_out(train: Trajectories, scaling: Scaling, horizon: int) -> list[Grid]:
+    """Standardised rows and their futures, as rectangles."""
     plan = schedule(train.offsets)
     x = scaling(train.values)[plan.order]
     f = futures(x, plan, horizon).reshape(len(x), -1)
     weight = ~np.isnan(f) / np.maximum((~np.isnan(f)).sum(axis=0), 1)
     filled = [np.nan_to_num(x), ~np.isnan(x), np.nan_to_num(f), weight]
-    return [Lessons(*(gridded(grid, rows) for rows in filled)) for grid in grids(plan, slice(None))]
+    return [Grid(*(gridded(grid, rows) for rows in filled)) for grid in grids(plan, slice(None))]
 
 
-def _batches(whole: list[Lessons], size: int) -> list[tuple[Lessons]]:
+def _batches(whole: list[Grid], size: int) -> list[tuple[Grid]]:
     """Some trajectories each, with the weight of all of them."""
-    cut = [
-        Lessons(*(rows[:, i : i + size] for rows in part)) for part in whole for i in range(0, part.x.shape[1], size)
-    ]
+    cut = [Grid(*(rows[:, i : i + size] for rows in part)) for part in whole for i in range(0, part.x.shape[1], size)]
     return [(part._replace(weight=part.weight * len(cut)),) for part in cut]
 
 
@@ -224,10 +224,10 @@ def _step(cell: Cell, xp: Any) -> Callable[[Network, Any, Any], Any]:
         return xp.tanh(x @ net.observed + net.bias + h @ net.fed_back)
 
     def gru(net: Network, h: Any, x: Any) -> Any:
-        seen, own = x @ net.observed + net.bias, h @ net.fed_back
+        seen, fed = x @ net.observed + net.bias, h @ net.fed_back
         size = h.shape[-1]
-        reset, keep = xp.split(_sigmoid(xp, seen[..., : 2 * size] + own[..., : 2 * size]), 2, axis=-1)
-        new = xp.tanh(seen[..., 2 * size :] + reset * own[..., 2 * size :])
+        reset, keep = xp.split(_sigmoid(xp, seen[..., : 2 * size] + fed[..., : 2 * size]), 2, axis=-1)
+        new = xp.tanh(seen[..., 2 * size :] + reset * fed[..., 2 * size :])
         return keep * h + (1 - keep) * new
 
     return {"tanh": tanh, "gru": gru}[cell]
@@ -244,7 +244,7 @@ def _loss(cell: Cell) -> Callable[[Any, Any, Any], Any]:
     jnp = jax.numpy
     step = _step(cell, jnp)
 
-    def misfit(net: Network, part: Lessons) -> Any:
+    def misfit(net: Network, part: Grid) -> Any:
         _, b, n = part.x.shape
 
         def met(carry: Any, now: Any) -> Any:

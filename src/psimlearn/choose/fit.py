@@ -13,8 +13,8 @@ from psimlearn.choose.summary import NATS, described, error_table, spectral_radi
 from psimlearn.choose.symbols import search_symbols
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DataError
+from psimlearn.evaluate import Forecaster, folds, time_folds
 from psimlearn.evaluate.calibrate import with_calibration
-from psimlearn.evaluate.horizons import Forecaster, folds, time_folds
 from psimlearn.extras import imported
 from psimlearn.filter.features import Persistent, Stack
 from psimlearn.filter.filter import Filter

@@ -1,4 +1,4 @@
-"""`psimlearn demo`: what psimlearn is for, on simulated recordings whose best possible filter is known."""
+"""`psimlearn demo`: a filter learnt from simulated recordings, beside the best possible one, which is known."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["demo"]
 
 OPTIMUM = "optimal Kalman filter"
 START = 20
-"""The first row that is scored: by then every method has the past that it needs."""
+"""The first row that is scored: every method has enough past by then."""
 
 
 @click.command()
@@ -22,37 +22,37 @@ START = 20
     show_default=True,
     help="Where to put the recordings, the model and the report.",
 )
-@click.option("--recordings", "n_recordings", default=200, show_default=True, type=click.IntRange(10))
+@click.option(
+    "--recordings",
+    "n_recordings",
+    default=200,
+    show_default=True,
+    type=click.IntRange(10),
+    help="Number of recordings.",
+)
 @click.option("--length", default=100, show_default=True, type=click.IntRange(30), help="Rows of a recording.")
 @options.force
 def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
     """Learn a filter from simulated recordings and set it beside the optimal one.
 
-    The recordings are those of a noisy linear system that forgets slowly. It is known, so the best possible filter is
-    known too: how near does one come that has seen nothing but recordings? Takes some seconds, needs no data, and
-    leaves files to go on with.
+    The recordings come from a noisy linear system that forgets slowly. The system is known, so the best possible filter
+    is known too: how close does a filter come that has seen only recordings? The demo takes some seconds, needs no
+    data, and writes files to continue with.
     """
     import numpy as np
 
     from psimlearn.baselines import LastObservation, TrainingMean
     from psimlearn.cli.columns import Columns
-    from psimlearn.cli.files import check_free, write_table
+    from psimlearn.cli.files import write_table
     from psimlearn.cli.methods import autoregression, subspace
     from psimlearn.cli.progress import learnt
     from psimlearn.cli.tables import optimum_table
     from psimlearn.datasets.linear import long_memory_system
-    from psimlearn.errors import DataError
     from psimlearn.estimator.psim import PSIM
-    from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+    from psimlearn.evaluate import Forecaster, errors_by_horizon
     from psimlearn.evaluate.residuals import coverage
 
-    paths = {name: folder / name for name in ("recordings.csv", "new.csv", "model.psim", "report.html")}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{folder}: required a folder to write to, received: {error}. Use --folder.") from error
-    for path in paths.values():
-        check_free(path, force)
+    paths = _free(folder, force)
     rng = np.random.default_rng(0)
     system = long_memory_system()
     train, test = (_named(system.simulate(n, length, rng)) for n in (n_recordings, 1000))
@@ -78,15 +78,30 @@ def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
     click.echo(f"In {folder}/: {', '.join(written)}. Now try:\n\n{_next(folder)}")
 
 
+def _free(folder: Path, force: bool) -> dict[str, Path]:
+    """Make the folder and return the paths of its files, none of which may exist unless forced."""
+    from psimlearn.cli.files import check_free
+    from psimlearn.errors import DataError
+
+    paths = {name: folder / name for name in ("recordings.csv", "new.csv", "model.psim", "report.html")}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: required a folder to write to, received: {error}. Use --folder.") from error
+    for path in paths.values():
+        check_free(path, force)
+    return paths
+
+
 def _named(data: Any) -> Any:
-    """With names of channels and of recordings."""
+    """The recordings, with names for channels and recordings."""
     from dataclasses import replace
 
     return replace(data, names=("x", "y"), ids=tuple(f"r{i:04}" for i in range(len(data))))
 
 
 def _keys(data: Any) -> dict[str, list[Any]]:
-    """The columns that say which recording a row is of, and which row of it."""
+    """Columns that identify a row: its recording, and its number there."""
     return {
         "recording": [id for id, length in zip(data.ids, data.lengths, strict=True) for _ in range(length)],
         "t": [t for length in data.lengths for t in range(length)],
@@ -94,7 +109,7 @@ def _keys(data: Any) -> dict[str, list[Any]]:
 
 
 def _report(model: Any, data: Any, path: Path) -> list[str]:
-    """Write it, where there is something to draw with."""
+    """Write the report and return its name; nothing without the drawing library."""
     from psimlearn.cli.files import write_text
     from psimlearn.errors import MissingExtraError
     from psimlearn.report import fit_page
@@ -108,6 +123,7 @@ def _report(model: Any, data: Any, path: Path) -> list[str]:
 
 
 def _next(folder: Path) -> str:
+    """Commands to try next."""
     return "\n".join(
         f"  psimlearn {words}"
         for words in (

@@ -1,4 +1,4 @@
-"""`psimlearn evaluate` and `psimlearn compare`: how good a filter is, and beside what."""
+"""`psimlearn evaluate` and `psimlearn compare`: how good a filter is, beside other methods."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 @click.option(
     "--train",
     metavar="DATA",
-    help="Recordings to fit the autoregression to [default: those of DATA that it is not scored on].",
+    help="Recordings to fit the autoregression to [default: the recordings in DATA that it is not scored on].",
 )
 @options.output("Write the errors to a .csv or .parquet file too.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
@@ -41,8 +41,8 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 def evaluate(model: Path, data: str, output: Path | None, report: Path | None, force: bool, **others: Any) -> None:
     """Measure a filter on recordings that it has not seen, beside simple methods.
 
-    Shows the error by steps ahead of the filter, the training mean, the last observation and an autoregression, and how
-    much of what came lies within the filter's intervals. Errors are squared, in standard deviations of the training
+    Shows the error by steps ahead of the filter, the training mean, the last observation and an autoregression, and the
+    share of observations within the filter's intervals. Errors are squared, in standard deviations of the training
     data, summed over channels.
 
     \b
@@ -52,13 +52,10 @@ def evaluate(model: Path, data: str, output: Path | None, report: Path | None, f
     """
     import numpy as np
 
-    from psimlearn.baselines import LastObservation, TrainingMean
     from psimlearn.cli.files import check_free, write_table
-    from psimlearn.cli.methods import autoregression, cross_fitted
     from psimlearn.cli.models import opened, read_for
     from psimlearn.cli.tables import coverage_table, error_table
-    from psimlearn.errors import DataError
-    from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
+    from psimlearn.evaluate import errors_by_horizon
     from psimlearn.report.plots import check_installed
 
     for path in (output, report):
@@ -69,24 +66,11 @@ def evaluate(model: Path, data: str, output: Path | None, report: Path | None, f
     given = read_for(saved, data, others).data
     filter = saved.filter
     steps = others["steps"] or max(1, min(filter.features.window, int(given.lengths.max()) - 1))
-    methods: dict[str, Forecaster] = {
-        "training mean": TrainingMean(filter.scaling.mean),
-        "last observation": LastObservation(filter.scaling.mean),
-    }
-    source = "fitted to " + (others["train"] or "the recordings it is not scored on")
-    try:
-        if others["train"]:
-            methods["autoregression"] = autoregression(read_for(saved, others["train"], others).data, steps)
-        else:
-            methods["autoregression"] = cross_fitted(given, steps, seed=0)
-    except DataError as error:
-        options.say(f"note: no autoregression to compare with: {error}")
-    methods["PSIM"] = filter
     errors = {
         name: errors_by_horizon(method, given, steps, skip=1, scale=filter.scaling.scale)
-        for name, method in methods.items()
+        for name, method in _beside(saved, given, steps, others).items()
     }
-    click.echo(f"{given}\nautoregression: {source}")
+    click.echo(f"{given}\nautoregression: fitted to {others['train'] or 'the recordings it is not scored on'}")
     error_table(errors, "squared error by steps ahead, in standard deviations, channels summed")
     if filter.calibration is not None:
         coverage_table(filter, given, (1, steps), LEVELS)
@@ -102,8 +86,27 @@ def evaluate(model: Path, data: str, output: Path | None, report: Path | None, f
         click.echo(f"report in {report}")
 
 
+def _beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[str, Any]:
+    """The filter beside simple methods; without an autoregression where the recordings do not allow one."""
+    from psimlearn.baselines import LastObservation, TrainingMean
+    from psimlearn.cli.methods import autoregression, cross_fitted
+    from psimlearn.cli.models import read_for
+    from psimlearn.errors import DataError
+
+    mean = saved.filter.scaling.mean
+    methods: dict[str, Any] = {"training mean": TrainingMean(mean), "last observation": LastObservation(mean)}
+    try:
+        if others["train"]:
+            methods["autoregression"] = autoregression(read_for(saved, others["train"], others).data, steps)
+        else:
+            methods["autoregression"] = cross_fitted(given, steps, seed=0)
+    except DataError as error:
+        options.say(f"note: no autoregression to compare with: {error}")
+    return methods | {"PSIM": saved.filter}
+
+
 def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[str]:
-    """Known methods with commas between them."""
+    """Parse the names of methods, with commas between them."""
     chosen = [name.strip() for name in value.split(",") if name.strip()]
     if not chosen or set(chosen) - set(TITLES):
         raise click.BadParameter(f"required some of {', '.join(TITLES)}, received {value!r}.")
@@ -113,16 +116,24 @@ def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[st
 @click.command()
 @options.data
 @click.option("--steps", default=5, show_default=True, type=click.IntRange(1), help="Steps ahead to score.")
-@click.option("--folds", default=5, show_default=True, type=click.IntRange(2), help="How often to hold recordings out.")
+@click.option(
+    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Number of folds: each is held out once."
+)
 @click.option(
     "--methods",
     default=",".join(USUAL),
     show_default=True,
     callback=methods_of,
     metavar="A,B,..",
-    help="What to compare: some of these, or rnn (takes minutes; needs psimlearn[grad]).",
+    help="Methods to compare: some of these, or rnn (takes minutes; needs psimlearn[grad]).",
 )
-@click.option("--window", default=5, show_default=True, type=click.IntRange(1), help="Of the beliefs of PSIM.")
+@click.option(
+    "--window",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Window of PSIM: how many steps a belief covers.",
+)
 @click.option("--seed", default=0, show_default=True, help="Decides which recordings are held out together.")
 @options.output("Write the errors of every fold to a .csv or .parquet file too.")
 @options.columns()
@@ -130,9 +141,10 @@ def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[st
 def compare(data: str, output: Path | None, force: bool, **others: Any) -> None:
     """Compare methods on recordings, each fitted and scored on the same folds.
 
-    Every recording is held out once; a single one is cut in time. Each method chooses its own settings within the
-    training recordings. Shown are mean and standard deviation over folds of the squared error, in standard deviations,
-    summed over channels, and on how many folds PSIM has the lower one-step error. Only PSIM sees inputs.
+    Every recording is held out once; a single recording is cut in time. Each method chooses its settings on a part of
+    the training recordings. The table shows the mean and standard deviation over folds of the squared error, in
+    standard deviations, summed over channels, and on how many folds PSIM has the lower one-step error. Only PSIM sees
+    inputs.
 
     \b
     Examples:
@@ -151,10 +163,10 @@ def compare(data: str, output: Path | None, force: bool, **others: Any) -> None:
     columns = Columns(others["id"], others["time"], others["channels"], others["inputs"] or ())
     given = recordings(data, columns, guess=not others["no_guess"]).data
     titles = {name: TITLES[name] for name in others["methods"]}
-    comparison, reasons = compared(given, titles, others)
+    comparison = compared(given, titles, others)
     click.echo(f"{given}, {comparison.errors.shape[1]} folds")
     comparison_table(comparison)
-    for name, reason in reasons.items():
+    for name, reason in comparison.failures.items():
         click.echo(f"note: {name} failed: {reason}")
     if output is not None:
         n_methods, n_folds, steps = comparison.errors.shape

@@ -1,55 +1,57 @@
-"""The methods that a filter is set beside, each tuned as its own field would tune it."""
+"""The methods that a filter is compared with, each tuned as people who use it would tune it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from psimlearn.baselines import Autoregression, LastObservation, RecurrentNetwork, TrainingMean, em, ivr, n4sid
-from psimlearn.errors import PsimlearnError
+from psimlearn.baselines import LastObservation, RecurrentNetwork, TrainingMean
+from psimlearn.baselines.tuned import Split, tuned_autoregression, tuned_em, tuned_ivr, tuned_n4sid
 from psimlearn.estimator.psim import PSIM
-from psimlearn.evaluate.horizons import Forecaster
+from psimlearn.evaluate import Forecaster
+from psimlearn.evaluate.compare import Fit
+from psimlearn.evaluate.folds import cut
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["METHODS", "Attempt", "autoregression", "cross_fitted", "subspace"]
+__all__ = ["METHODS", "Patchwork", "autoregression", "cross_fitted", "subspace"]
 
-Fit = Callable[[Trajectories], Forecaster]
 LAGS = (1, 2, 5, 10, 20)
 N_PARTS = 5
-"""Into how many parts recordings are cut where each is predicted from the others."""
+"""The number of parts into which recordings are divided where each part is predicted from the others."""
 
 
-def autoregression(train: Trajectories, horizon: int, skip: int = 1) -> Autoregression:
-    """Lags, ridge and prior by validation, from so many rows into a recording on; then fitted to everything."""
-    first, second = _halves(train)
-    longest = int(first.lengths.max()) - horizon - 1
+def autoregression(train: Trajectories, horizon: int, skip: int = 1) -> Forecaster:
+    """An autoregression with lags, ridge and prior chosen by validation.
+
+    Args:
+        train: recordings.
+        horizon: the largest number of steps ahead.
+        skip: rows at the beginning of a recording that do not count in the choice.
+    """
+    split = Split.of(train)
+    longest = int(split.train.lengths.max()) - horizon - 1
     lags = [q for q in LAGS if q <= max(1, longest)]
-    best = Autoregression.tuned(first, second, lags, horizon, criterion="window", skip=skip)
-    return Autoregression.fit(train, best.lags, horizon, alpha=best.alpha, prior=best.prior)
+    return tuned_autoregression(split, lags, horizon, criterion="window", skip=skip).forecaster
 
 
 def subspace(train: Trajectories) -> Forecaster:
-    """N4SID, its order by validation, then identified from everything."""
-    first, second = _halves(train)
-    return n4sid(train, n4sid(first, validation=second).order)
+    """N4SID with its order chosen by validation."""
+    return tuned_n4sid(Split.of(train), {}, worse=None).forecaster
 
 
 def _predictive(train: Trajectories) -> Forecaster:
-    first, second = _halves(train)
-    return ivr(train, ivr(first, validation=second).order)
+    return tuned_ivr(Split.of(train), {}, worse=None).forecaster
 
 
 def _expectation_maximisation(train: Trajectories) -> Forecaster:
-    first, second = _halves(train)
-    return em(train, n4sid(first, validation=second).order)
+    return tuned_em(Split.of(train), {}, worse=None).forecaster
 
 
 def _recurrent(train: Trajectories, horizon: int, seed: int) -> Forecaster:
-    """A gated network, trained until the recordings held out tell it to stop."""
-    first, second = _halves(train)
-    return RecurrentNetwork.fit(first, second, horizon, seed=seed)
+    """A gated network, stopped when the error on held-out recordings no longer falls; too slow to train twice."""
+    _, fitted, held = Split.of(train)
+    return RecurrentNetwork.fit(fitted, held, horizon, seed=seed)
 
 
 def _psim(learner: str) -> Callable[[int, int, int], Fit]:
@@ -70,60 +72,37 @@ METHODS: dict[str, Callable[[int, int, int], Fit]] = {
     "psim": _psim("ridge"),
     "psim-rff": _psim("rff"),
 }
-"""Functions of the largest horizon, the window and a seed, from the simplest to ours."""
-
-
-@dataclass
-class Attempt:
-    """A method that may fail on some recordings: it then predicts nothing, and its reason is kept."""
-
-    fit: Fit
-    reasons: list[str] = field(default_factory=list)
-
-    def __call__(self, train: Trajectories) -> Forecaster:
-        """Fit it, or note why not."""
-        try:
-            return self.fit(train)
-        except (PsimlearnError, np.linalg.LinAlgError) as error:
-            self.reasons.append(str(error))
-            return Patchwork(np.full((1, 1, 1), np.nan))
+"""Functions of the largest horizon, the window and a seed, from the simplest method to ours."""
 
 
 @dataclass(frozen=True, eq=False)
 class Patchwork:
-    """Predictions made before, for the recordings that they were made for."""
+    """Predictions made earlier, for the recordings that they were made for."""
 
-    predictions: Float[np.ndarray, "_ horizon _"]
+    predictions: Float[np.ndarray, "rows most n"]
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-        """As many steps ahead as are asked for."""
-        shape = (len(trajectories.values), horizon, trajectories.n_channels)
-        return np.broadcast_to(self.predictions[:, :horizon], shape)
+        """The first `horizon` steps of the predictions."""
+        return self.predictions[:, :horizon]
 
 
 def cross_fitted(data: Trajectories, horizon: int, seed: int) -> Patchwork:
-    """Autoregressions, each of which predicts recordings, or a stretch of a single one, that it was not fitted to."""
+    """Predictions by autoregressions, each of recordings or of a half recording that it was not fitted to."""
     predictions = np.empty((len(data.values), horizon, data.n_channels))
-    for rows, others in _parts(data, horizon, seed):
+    for rows, others in _parts(data, seed):
         predictions[rows] = autoregression(others, horizon).forecast(data, horizon)[rows]
     return Patchwork(predictions)
 
 
-def _parts(data: Trajectories, horizon: int, seed: int) -> list[tuple[Int[np.ndarray, " some"], Trajectories]]:
+def _parts(data: Trajectories, seed: int) -> Iterator[tuple[Int[np.ndarray, " some"], Trajectories]]:
+    """Rows of some recordings, and the other recordings; two halves of a single recording."""
     rows = np.arange(len(data.values))
     if len(data) == 1:
-        first, second = np.array_split(rows, 2)
-        return [(first, data.stretches([second])), (second, data.stretches([first]))]
+        middle = (len(rows) + 1) // 2
+        first, second = cut(data, middle)
+        yield from ((rows[:middle], second), (rows[middle:], first))
+        return
     order = np.random.default_rng(seed).permutation(len(data))
-    parts = np.array_split(order, min(N_PARTS, len(data)))
-    own = np.split(rows, data.offsets[1:-1])
-    return [(np.concatenate([own[i] for i in part]), data[np.setdiff1d(order, part)]) for part in parts]
-
-
-def _halves(train: Trajectories) -> tuple[Trajectories, Trajectories]:
-    """Four fifths to fit, a fifth to choose by; a single recording is cut in time."""
-    if len(train) > 1:
-        return train.split(0.2, np.random.default_rng(0))
-    cut = len(train.values) - max(1, len(train.values) // 5)
-    rows: Any = np.arange(len(train.values))
-    return train.stretches([rows[:cut]]), train.stretches([rows[cut:]])
+    by_recording = np.split(rows, data.offsets[1:-1])
+    for part in np.array_split(order, min(N_PARTS, len(data))):
+        yield np.concatenate([by_recording[i] for i in part]), data[np.setdiff1d(order, part)]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
-from psimlearn.evaluate.horizons import Comparison
+from psimlearn.evaluate import Comparison
 from psimlearn.evaluate.residuals import coverage
 from psimlearn.filter.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
@@ -17,22 +17,22 @@ __all__ = ["comparison_table", "coverage_table", "error_table", "optimum_table"]
 
 OURS = "PSIM"
 WIDE = 160
-"""Characters."""
+"""Width in characters of tables that are not shown on a terminal."""
 MOST_STEPS = 6
-"""Columns of a table, for more steps ahead than which some are left out."""
+"""The most columns of a table; some steps ahead are left out beyond that."""
 
 
 def error_table(errors: Mapping[str, Float[np.ndarray, " horizon"]], title: str) -> None:
     """One line per method, one column per step ahead; ours is bold."""
     steps = _shown(len(next(iter(errors.values()))))
     table = _table(title, "steps ahead", *map(str, steps))
-    for name, own in errors.items():
-        table.add_row(name, *(_number(own[h - 1]) for h in steps), style="bold" if name == OURS else "")
+    for name, error in errors.items():
+        table.add_row(name, *(_number(error[h - 1]) for h in steps), style="bold" if name == OURS else "")
     _print(table)
 
 
 def coverage_table(filter: Filter, data: Trajectories, horizons: Sequence[int], levels: Sequence[float]) -> None:
-    """How much of what came lies within the intervals."""
+    """The share of observations within the intervals of each level, one line per horizon."""
     table = _table("share of observations within the intervals", "intervals of", *(f"{level:.0%}" for level in levels))
     for horizon in dict.fromkeys(horizons):
         shares = coverage(filter, data, horizon, levels)
@@ -43,29 +43,29 @@ def coverage_table(filter: Filter, data: Trajectories, horizons: Sequence[int], 
 
 
 def comparison_table(comparison: Comparison) -> None:
-    """Mean and standard deviation over folds; on how many of them PSIM does better."""
+    """Mean and standard deviation over folds, and on how many folds PSIM does better."""
     n_folds, horizon = comparison.errors.shape[1:]
     steps = list(dict.fromkeys((1, (horizon + 1) // 2, horizon)))
     against = OURS in comparison.methods
     wins = [f"{OURS} better, 1 step"] if against else []
     titles = [f"{h} step{'s' * (h > 1)}" for h in steps]
     table = _table("squared error in standard deviations, channels summed, mean +- std over folds", "", *titles, *wins)
-    for name, own in zip(comparison.methods, comparison.errors, strict=True):
-        cells = [f"{_number(own[:, h - 1].mean())} +- {_number(_std(own[:, h - 1]))}" for h in steps]
+    for name, error in zip(comparison.methods, comparison.errors, strict=True):
+        cells = [f"{_number(error[:, h - 1].mean())} +- {_number(_std(error[:, h - 1]))}" for h in steps]
         if against:
             ours = comparison.errors[comparison.methods.index(OURS), :, 0]
-            cells.append("" if name == OURS else f"{int((ours < own[:, 0]).sum())} of {n_folds} folds")
+            cells.append("" if name == OURS else f"{int((ours < error[:, 0]).sum())} of {n_folds} folds")
         table.add_row(name, *cells, style="bold" if name == OURS else "")
     _print(table)
 
 
 def optimum_table(errors: Mapping[str, Float[np.ndarray, " horizon"]], optimum: str, title: str) -> None:
-    """Errors, and how far above the least possible they are one step ahead."""
+    """Errors, and how far above the optimum they are one step ahead."""
     horizon = len(errors[optimum])
     table = _table(title, "", *(f"{h} step{'s' * (h > 1)}" for h in range(1, horizon + 1)), "above optimal")
-    for name, own in errors.items():
-        above = f"{own[0] / errors[optimum][0] - 1:.1%}"
-        table.add_row(name, *(f"{e:.3f}" for e in own), above, style="bold" if name == OURS else "")
+    for name, error in errors.items():
+        above = f"{error[0] / errors[optimum][0] - 1:.1%}"
+        table.add_row(name, *(f"{e:.3f}" for e in error), above, style="bold" if name == OURS else "")
     _print(table)
 
 
@@ -98,6 +98,6 @@ def _print(table: Any) -> None:
 
 
 def _console() -> Any:
-    """As wide as the terminal; as wide as it takes where there is none."""
+    """A console as wide as the terminal, or wide enough for any table where there is none."""
     console = Console(highlight=False, markup=False)
     return console if console.is_terminal else Console(highlight=False, markup=False, width=WIDE)

@@ -10,9 +10,9 @@ from psimlearn.errors import SettingsError
 from psimlearn.filter.conditioning import Conditional
 from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.layout import Scaling
 from psimlearn.filter.onehot import OneHot, OneHotProduct, drawn
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.scaling import Scaling
 
 __all__ = ["HiddenMarkov", "long_memory_hmm", "three_state_hmm", "two_state_hmm"]
 

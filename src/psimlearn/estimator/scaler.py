@@ -9,9 +9,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from psimlearn.estimator.channels import checked
-from psimlearn.filter.layout import Scaling
+from psimlearn.filter.scaling import Scaling, standardisation
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.train.start import standardisation
 
 __all__ = ["TrajectoryScaler"]
 

@@ -14,49 +14,56 @@ from psimlearn.filter.uncertainty import calibrated
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
 
-__all__ = ["HORIZON", "with_calibration"]
+__all__ = ["HORIZON", "Unseen", "with_calibration"]
 
+Unseen = tuple[Filter, Trajectories]
+"""A filter, and recordings that it was not fitted to."""
 HORIZON = 20
 """How many steps beyond the window errors are measured."""
 MOST_ENTRIES = 20_000_000
 """Errors kept at a time: bounds the memory of calibration."""
 
 
-def with_calibration(filter: Filter, judged: Sequence[tuple[Filter, Trajectories]]) -> Filter:
-    """The filter with the errors that it, or others learnt like it, made on recordings they were not fitted to."""
+def with_calibration(filter: Filter, unseen: Sequence[Unseen]) -> Filter:
+    """The filter, with the uncertainty that errors on unseen recordings show.
+
+    Args:
+        filter: the filter to calibrate.
+        unseen: this filter or others learnt like it, each with recordings that it was not fitted to.
+    """
     window, unit = filter.features.window, filter.scaling.scale
     horizon = window + HORIZON
-    errors, own = zip(*(_errors(judge, _thinned(held, horizon), horizon, unit) for judge, held in judged), strict=True)
-    all_errors = np.concatenate(errors)
-    calibration = calibrated(all_errors, _all_own(own, window))
-    return replace(filter, calibration=calibration, covariance=error_covariance(all_errors[:, 0]))
+    measured = [_errors(other, _thinned(held, horizon), horizon, unit) for other, held in unseen]
+    errors = np.concatenate([each for each, _ in measured])
+    calibration = calibrated(errors, _claimed([variances for _, variances in measured], window))
+    return replace(filter, calibration=calibration, covariance=error_covariance(errors[:, 0]))
 
 
-def _all_own(
-    own: Sequence[Float[np.ndarray, "_ horizon n"] | None], window: int
+def _claimed(
+    variances: Sequence[Float[np.ndarray, "_ horizon n"] | None], window: int
 ) -> Float[np.ndarray, "all horizon n"] | None:
     """The variances that beliefs claim inside their window; beyond it they claim nothing."""
-    claimed = [part for part in own if part is not None]
+    claimed = [part for part in variances if part is not None]
     if not claimed:
         return None
-    variances: np.ndarray = np.concatenate(claimed)
-    variances[:, window:] = 0.0
-    return variances
+    together: np.ndarray = np.concatenate(claimed)
+    together[:, window:] = 0.0
+    return together
 
 
 def _errors(
     filter: Filter, held: Trajectories, horizon: int, unit: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, "rows horizon n"], Float[np.ndarray, "rows horizon n"] | None]:
-    """Errors 1 to `horizon` steps ahead of every row, NaN where nothing was observed, and beliefs' own variances.
+    """Errors 1 to `horizon` steps ahead of every row, NaN where nothing was observed, and the variances beliefs claim.
 
-    Both are in these units and their squares: those of the filter that is to be calibrated.
+    Errors are in the given units, variances in their squares: the units of the filter that is to be calibrated.
     """
     rollout = rolled(filter, held)
     plan, state = rollout.layout.plan, rollout.before
     inputs = coming_inputs(held, plan, horizon)
     errors = (futures(held.values[plan.order], plan, horizon) - filter.ahead(state, horizon, inputs)) / unit
-    own = claimed_variance(filter, state, horizon, inputs)
-    return errors, None if own is None else own * (filter.scaling.scale / unit) ** 2
+    claimed = claimed_variance(filter, state, horizon, inputs)
+    return errors, None if claimed is None else claimed * (filter.scaling.scale / unit) ** 2
 
 
 def _thinned(held: Trajectories, horizon: int) -> Trajectories:

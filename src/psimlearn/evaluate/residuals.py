@@ -1,4 +1,4 @@
-"""The numbers behind a report."""
+"""The numbers behind a report: how often intervals cover, how errors correlate, which rows surprise."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from psimlearn.evaluate.calibrate import with_calibration
+from psimlearn.evaluate.calibrate import Unseen, with_calibration
+from psimlearn.evaluate.folds import cut
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories
@@ -23,12 +24,9 @@ __all__ = [
     "surprises",
 ]
 
-Judged = tuple[Filter, Trajectories]
-"""A filter, and recordings that it was not fitted to."""
-
 
 def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[float]) -> Float[np.ndarray, " levels"]:
-    """The share of observed entries within intervals of each level; NaN where nothing can be said.
+    """The share of observed entries within intervals of each level; NaN where no row can be used.
 
     The first rows of a recording, which are predicted from nothing, are left out.
     """
@@ -43,51 +41,48 @@ def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[
 
 
 def _rows_from(data: Trajectories, first: int) -> Bool[np.ndarray, " rows"]:
-    """Rows at least so far into their recording."""
+    """Whether each row is at least row number `first` of its recording."""
     time: np.ndarray = np.arange(len(data.values)) - np.repeat(data.offsets[:-1], data.lengths)
     return np.asarray(time >= first)
 
 
-def cross_calibrated(judged: Sequence[Judged]) -> list[Judged]:
-    """Filters calibrated on one half of the recordings held out from them, each with the other half.
+def cross_calibrated(unseen: Sequence[Unseen]) -> list[Unseen]:
+    """Filters calibrated on one half of the recordings held out from them, each paired with the other half.
 
-    Judged where it was calibrated, any filter would look right.
+    On the half where it was calibrated, any filter would look right. Recordings too short to be cut are left out.
     """
     crossed = []
-    for filter, held in judged:
+    for filter, held in unseen:
         for here, there in _halves(held):
             crossed.append((with_calibration(filter, [(filter, here)]), there))
     return crossed
 
 
 def _halves(held: Trajectories) -> list[tuple[Trajectories, Trajectories]]:
-    """Both ways; none of a recording that is too short to be cut."""
-    if len(held) > 1:
-        first, second = held[::2], held[1::2]
-    elif len(held.values) >= 4:
-        rows = np.arange(len(held.values))
-        first, second = (held.stretches([part]) for part in np.array_split(rows, 2))
-    else:
+    """Two halves in both orders: every other recording, or one recording cut in the middle; none of under 4 rows."""
+    rows = len(held.values)
+    if len(held) == 1 and rows < 4:
         return []
+    first, second = (held[::2], held[1::2]) if len(held) > 1 else cut(held, (rows + 1) // 2)
     return [(first, second), (second, first)]
 
 
-def one_step_errors(judged: Sequence[Judged]) -> list[Float[np.ndarray, "_ n"]]:
-    """In standard deviations of the channels, recording by recording, without the first row."""
+def one_step_errors(unseen: Sequence[Unseen]) -> list[Float[np.ndarray, "_ n"]]:
+    """One-step errors in standard deviations of the channels, recording by recording, without the first row."""
     parts: list[np.ndarray] = []
-    for filter, held in judged:
+    for filter, held in unseen:
         errors = (held.values - filter.forecast(held, 1)[:, 0]) / filter.scaling.scale
-        parts += [own[1:] for own in held.unpacked(errors)]
+        parts += [each[1:] for each in held.unpacked(errors)]
     return parts
 
 
 def autocorrelation(errors: Sequence[Float[np.ndarray, "_ n"]], n_lags: int) -> Float[np.ndarray, "lags n"]:
-    """Of errors so many rows apart within a recording, pooled; NaN where no two were observed."""
+    """Correlation of errors 1 to `n_lags` rows apart within a recording, pooled; NaN where no two were observed."""
     mean = np.nanmean(np.concatenate(errors), axis=0)
     power = np.nanmean((np.concatenate(errors) - mean) ** 2, axis=0)
     rows = []
     for lag in range(1, n_lags + 1):
-        products = np.concatenate([(own[lag:] - mean) * (own[:-lag] - mean) for own in errors if len(own) > lag])
+        products = np.concatenate([(e[lag:] - mean) * (e[:-lag] - mean) for e in errors if len(e) > lag])
         seen = ~np.isnan(products)
         count = seen.sum(axis=0)
         total = np.where(seen, products, 0.0).sum(axis=0)
@@ -98,7 +93,7 @@ def autocorrelation(errors: Sequence[Float[np.ndarray, "_ n"]], n_lags: int) -> 
 
 
 def correlation(errors: Sequence[Float[np.ndarray, "_ n"]]) -> Float[np.ndarray, "n n"]:
-    """Between channels, from rows where all were observed; zero where a channel does not vary."""
+    """Correlation between channels, from rows where all were observed; zero where a channel does not vary."""
     rows = np.concatenate(errors)
     whole = rows[~np.isnan(rows).any(axis=1)]
     if len(whole) < 2:
@@ -110,16 +105,16 @@ def correlation(errors: Sequence[Float[np.ndarray, "_ n"]]) -> Float[np.ndarray,
 
 
 class Surprise(NamedTuple):
-    """A row that was unlike anything before it."""
+    """A row of low log-likelihood."""
 
     recording: int
     row: int
     nats: float
-    """Its log-likelihood."""
+    """The log-likelihood of the row."""
     channel: int
-    """The channel that was furthest off,"""
+    """The channel whose error was largest."""
     deviations: float
-    """by so many standard deviations."""
+    """That error, in standard deviations."""
 
 
 def surprises(filter: Filter, data: Trajectories, n: int, apart: int) -> list[Surprise]:
@@ -141,7 +136,7 @@ def surprises(filter: Filter, data: Trajectories, n: int, apart: int) -> list[Su
 
 
 def longest_gap(values: Float[np.ndarray, "T"]) -> int:
-    """The most rows in a row that were not observed."""
+    """The largest number of consecutive rows that were not observed."""
     edges = np.diff(np.concatenate([[0], np.isnan(values).astype(int), [0]]))
     starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     return int((ends - starts).max(initial=0))

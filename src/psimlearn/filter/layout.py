@@ -6,28 +6,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError
+from psimlearn.filter.scaling import Scaling
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import lag_places
 
-__all__ = ["Layout", "Scaling", "controls", "lay_out"]
-
-
-class Scaling(NamedTuple):
-    """Per-channel standardisation, frozen at training."""
-
-    mean: Float[np.ndarray, " n"]
-    scale: Float[np.ndarray, " n"]
-
-    def __call__(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
-        """Convert x to standardised units."""
-        standardised: np.ndarray = (x - self.mean) / self.scale
-        return standardised
-
-    def undo(self, x: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:
-        """Convert x back to the units of the recordings."""
-        original: np.ndarray = x * self.scale + self.mean
-        return original
+__all__ = ["Layout", "controls", "lay_out"]
 
 
 class Layout(NamedTuple):

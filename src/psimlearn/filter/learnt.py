@@ -10,8 +10,9 @@ from psimlearn.errors import DataError
 from psimlearn.filter.features import Features, Variances
 from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.gaps import conditional_fill
-from psimlearn.filter.layout import Scaling, controls
+from psimlearn.filter.layout import controls
 from psimlearn.filter.regressors import Linear, Regressor
+from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Fill, Recursion, State, take
 from psimlearn.filter.uncertainty import Calibration, Correlation
 from psimlearn.recordings.alphabet import Alphabet

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError
-from psimlearn.evaluate.horizons import Comparison
+from psimlearn.evaluate import Comparison
 from psimlearn.reproduce.experiment import Experiment, experiment
 
 __all__ = ["Results", "joined", "results"]

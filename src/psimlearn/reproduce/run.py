@@ -1,4 +1,4 @@
-"""Run the jobs of an experiment, a process for each core; keep every result at once, and never run a job twice."""
+"""Run the jobs of an experiment, one process per core. Every result is written at once; no job runs twice."""
 
 import json
 import os
@@ -19,10 +19,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from threadpoolctl import threadpool_limits
 
-from psimlearn.errors import PsimlearnError, SettingsError
+from psimlearn.errors import SettingsError
+from psimlearn.evaluate.compare import Failure, attempted
 from psimlearn.files.atomic import atomic
 from psimlearn.reproduce.experiment import Experiment, Job
-from psimlearn.reproduce.methods import given, learnt
+from psimlearn.reproduce.given import given
+from psimlearn.reproduce.methods import learnt
 from psimlearn.reproduce.sets import fold_of, missing
 from psimlearn.reproduce.theorems import checked
 
@@ -34,17 +36,17 @@ PACKAGES = ("jax", "numpy", "optax", "psimlearn", "scikit-learn", "scipy")
 def run(
     experiment: Experiment, folder: Path, *, workers: int, only: Sequence[str] = (), fresh: bool = False
 ) -> Path | None:
-    """Run what has no result yet; return the file of results, or nothing if there are none.
+    """Run the jobs that have no result yet; return the file of results, or None if there are none.
 
-    Sets whose recordings are not at hand are left out, and said to be. Results whose settings have changed are
-    forgotten.
+    Sets whose recordings are not at hand are left out, with a message. Results whose settings have changed are run
+    again.
 
     Args:
-        experiment: what to run.
-        folder: of results.
-        workers: processes.
-        only: sets to run; none for all.
-        fresh: run everything again.
+        experiment: the experiment.
+        folder: the folder of result files.
+        workers: the number of processes.
+        only: sets to run; empty for all.
+        fresh: run every job again.
     """
     path = folder / f"{experiment.name}.json"
     if unknown := [name for name in only if name not in experiment.sets]:
@@ -72,7 +74,7 @@ def run(
 
 
 def _possible(experiment: Experiment, jobs: list[Job]) -> list[Job]:
-    """Those whose recordings are at hand."""
+    """The jobs whose recordings are at hand."""
     absent = {name: missing(experiment.sets[name]) for name in dict.fromkeys(job.set for job in jobs)}
     for name, why in absent.items():
         if why:
@@ -90,7 +92,7 @@ def results_of(path: Path) -> dict[str, Any]:
 
 
 def _results(jobs: Sequence[Job], workers: int) -> Iterator[dict[str, Any]]:
-    """As they come. Each worker keeps its linear algebra to one thread."""
+    """Results in the order in which jobs finish. Each worker keeps its linear algebra to one thread."""
     if workers <= 1:
         yield from map(performed, jobs)
         return
@@ -100,25 +102,24 @@ def _results(jobs: Sequence[Job], workers: int) -> Iterator[dict[str, Any]]:
         while waiting:
             finished, waiting = wait(waiting, return_when="FIRST_COMPLETED")
             yield from (future.result() for future in finished)
-    finally:  # an interruption ends the workers too, whatever they are at
+    finally:  # an interruption ends the workers too, in the middle of a job
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in active_children():
             worker.terminate()
 
 
 def _deaf() -> None:
-    """Whoever started the workers hears the interruption, and ends them."""
+    """Ignore Ctrl-C in a worker: the process that started it receives Ctrl-C and ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def performed(job: Job) -> dict[str, Any]:
-    """Learn and score; a method that fails says so in its result instead of ending the experiment."""
+    """Learn and score. The result of a failed method holds the reason, and the experiment continues."""
     began, cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(1):
-        try:
-            found = _found(job.settings)
-        except PsimlearnError as error:
-            found = {"failed": f"{type(error).__name__}: {error}"}
+        found = attempted(_found, job.settings)
+    if isinstance(found, Failure):
+        found = {"failed": f"{type(found.error).__name__}: {found.error}"}
     seconds = {"seconds": round(time.perf_counter() - began, 3), "cpu": round(time.process_time() - cpu, 3)}
     plain: dict[str, Any] = _plain(
         {"set": job.set, "method": job.method, "fold": job.fold} | found | seconds | {"settings": job.settings}
@@ -127,6 +128,7 @@ def performed(job: Job) -> dict[str, Any]:
 
 
 def _found(settings: dict[str, Any]) -> dict[str, Any]:
+    """The scores of a job's method on its fold."""
     options = {name: value for name, value in settings["method"].items() if name not in ("method", "only")}
     if settings["method"]["method"] == "theorem":
         return checked(settings, **options)
@@ -140,7 +142,7 @@ def _found(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(path: Path, experiment: Experiment, results: dict[str, Any]) -> None:
-    """All at once or not at all, so that an interruption loses nothing."""
+    """Write the file whole or not at all, so that an interruption loses nothing."""
     head = {
         "name": experiment.name,
         "title": experiment.title,
@@ -150,13 +152,13 @@ def _write(path: Path, experiment: Experiment, results: dict[str, Any]) -> None:
         "cores": os.cpu_count(),
     }
     # a line for each job
-    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(own, allow_nan=False)}" for key, own in results.items())
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(result, allow_nan=False)}" for key, result in results.items())
     with atomic(path) as file:
         file.write((json.dumps(head)[:-1] + ',\n"results": {\n' + lines + "\n}}\n").encode())
 
 
 def _versions() -> dict[str, str]:
-    """Of what results depend on, as far as it is installed."""
+    """Versions of the installed packages that results depend on."""
     found = {}
     for name in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -165,11 +167,11 @@ def _versions() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON holds it; a number that is not finite as its name."""
+    """The value as JSON can hold it; a number that is not finite becomes its name."""
     if isinstance(value, dict):
-        return {str(name): _plain(own) for name, own in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(own) for own in value]
+        return [_plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
@@ -179,23 +181,25 @@ def _plain(value: Any) -> Any:
 
 
 class _Clock:
-    """How long what is left will take, from how long the same method took on other folds of the same set."""
+    """Estimates the time left, from the time that each method took on other folds of the same set."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self.seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
 
     def note(self, result: dict[str, Any]) -> None:
+        """Keep the seconds of a result."""
         self.seconds[result["set"], result["method"]].append(result["seconds"])
 
     def left(self, jobs: Sequence[Job]) -> float:
+        """The seconds that these jobs will take."""
         usual = np.mean([np.mean(times) for times in self.seconds.values()])
         expected = [np.mean(self.seconds.get((job.set, job.method), [usual])) for job in jobs]
         return float(max([0.0, np.sum(expected) / self.workers, *expected]))
 
 
 class _Progress:
-    """A bar where there is a terminal, a line for each job where there is none."""
+    """A progress bar on a terminal; elsewhere one line per job."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self.console = Console()
@@ -221,6 +225,7 @@ class _Progress:
         self.bar.stop()
 
     def tell(self, result: dict[str, Any], left: float) -> None:
+        """Show that a job is done."""
         self.count += 1
         what = f"{result['set']}, fold {result['fold']}, {result['method']}"
         how = result.get("failed") or (f"{float(result['errors'][0]):.4g}" if "errors" in result else "done")

@@ -1,4 +1,4 @@
-"""What methods are compared on: recordings cut into folds, or systems simulated anew for each."""
+"""Data of a job: recordings cut into folds, or a system simulated anew for each fold."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,8 +21,8 @@ from psimlearn.datasets import (
     walking,
 )
 from psimlearn.errors import DataError
-from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon, folds, power, time_folds
-from psimlearn.filter.layout import Scaling
+from psimlearn.evaluate import Forecaster, errors_by_horizon, folds, power, time_folds
+from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["Fold", "fold_of", "missing"]
@@ -46,19 +46,19 @@ class Picture(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Recordings to learn from and others to be judged by, in the units in which errors are reported."""
+    """Recordings to learn from and recordings to score on, in the units in which errors are reported."""
 
     train: Trajectories
     test: Trajectories
     skip: int
     horizon: int
     picture: Picture | None = None
-    """Of the test, where errors are reported in pixels too."""
+    """The film of the test, where errors are reported in pixels too."""
     system: LinearSystem | None = None
-    """Where the recordings are simulated."""
+    """The system, where recordings are simulated."""
 
     def score(self, forecaster: Forecaster) -> dict[str, Any]:
-        """Errors by horizon, and in other units or beside the optimum where there is one."""
+        """Errors by horizon; in pixels too for films, and beside the optimum for simulated systems."""
         found: dict[str, Any] = {
             "errors": errors_by_horizon(forecaster, self.test, self.horizon, skip=self.skip).tolist(),
             "power": power(self.test),
@@ -72,11 +72,11 @@ class Fold(NamedTuple):
         return found
 
     def _beside_the_optimum(self, forecaster: Forecaster, system: LinearSystem) -> dict[str, Any]:
-        """The excess of the one-step error over the Kalman filter's, relative to that.
+        """The excess of the one-step error over the Kalman filter's, relative to the Kalman filter's.
 
-        Errors of the optimal filter are orthogonal to all that the past could tell, so what another filter adds to
-        the squared error is, in expectation, its squared distance from the optimal one; and that distance is free of
-        the observations' noise.
+        Errors of the optimal filter are orthogonal to every function of the past, so another filter adds, in
+        expectation, its squared distance from the optimal one to the squared error; and that distance is free of the
+        observations' noise.
         """
         optimal = system.kalman()
         apart = np.sum((forecaster.forecast(self.test, 1) - optimal.forecast(self.test, 1))[:, 0] ** 2, axis=1)
@@ -96,13 +96,14 @@ class _Shown(NamedTuple):
     fold: Fold
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon p"]:
+        """Predictions of the components, as pixels."""
         assert self.fold.picture is not None
         assert trajectories is self.fold.picture.pixels
         return self.fold.picture.components.restore(self.forecaster.forecast(self.fold.test, horizon))
 
 
 def fold_of(settings: Mapping[str, Any]) -> Fold:
-    """The fold that a job is about."""
+    """The fold that the settings of a job name."""
     of, index = settings["set"], settings["fold"]
     if of["source"] in SYSTEMS:
         return _simulated(of, np.random.default_rng([settings["seed"], index]))
@@ -110,14 +111,15 @@ def fold_of(settings: Mapping[str, Any]) -> Fold:
     if of["source"] in VIDEOS:
         return _film(of, settings["n_folds"], index)
     train, test = list(folds(RECORDINGS[of["source"]](of), settings["n_folds"], rng))[index]
-    scale = train.values.std(axis=0) if of["units"] == "standard deviations" else np.ones(train.n_channels)
-    scaling = Scaling(train.values.mean(axis=0), scale)
+    scaling = standardisation(train.values)
+    if of["units"] != "standard deviations":
+        scaling = scaling._replace(scale=np.ones(train.n_channels))
     train, test = (replace(each, values=scaling(each.values)) for each in (train, test))
     return Fold(train, test, of["skip"], of["window"])
 
 
 def missing(of: Mapping[str, Any]) -> str:
-    """Why the recordings of a set cannot be read; nothing if they can."""
+    """The reason why the recordings of a set cannot be read; empty if they can."""
     try:
         if of["source"] in VIDEOS:
             VIDEOS[of["source"]]()
@@ -129,7 +131,7 @@ def missing(of: Mapping[str, Any]) -> str:
 
 
 def _film(of: Mapping[str, Any], n_folds: int, index: int) -> Fold:
-    """One stretch of time is tested; what lies before and after it, less a gap, trains, cut into pieces."""
+    """One stretch of time is tested; frames before and after it, except a gap, train, cut into pieces."""
     film = pixels(VIDEOS[of["source"]]())
     train, test = list(time_folds(film, n_folds, of["gap"]))[index]
     pieces = _cut(train, of["piece"])
@@ -140,7 +142,7 @@ def _film(of: Mapping[str, Any], n_folds: int, index: int) -> Fold:
 
 
 def _cut(train: Trajectories, length: int) -> Trajectories:
-    """Every stretch cut into pieces about as long as this; nothing is lost."""
+    """Every stretch cut into pieces of about this length; no row is lost."""
     rows = [
         part
         for start, end in zip(train.offsets[:-1], train.offsets[1:], strict=True)

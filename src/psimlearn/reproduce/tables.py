@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from psimlearn.evaluate.horizons import Comparison
+from psimlearn.evaluate import Comparison
 from psimlearn.reproduce.read import Results
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 DAgger plays follow-the-leader: L_n is the loss on the beliefs that F_n meets, and F_{n+1} the leader on all losses so
 far. The theorem says that the best of N filters loses at most gamma_N + eps_N on the recordings it has learnt from,
-gamma_N being the average regret and eps_N the least average loss of one filter in hindsight; and on new recordings,
-with probability 1 - delta, at most a finite-sample term more.
+where gamma_N is the average regret and eps_N the least average loss of one filter in hindsight. On new recordings, with
+probability 1 - delta, it loses at most a finite-sample term more.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ RECIPE = Recipe(prior="zero", box=None, standardise=False, guard=None)
 
 
 class Bound(NamedTuple):
-    """The terms of the theorem after so many rounds."""
+    """The terms of the theorem after some number of rounds."""
 
     n_rounds: int
     gamma: float
@@ -43,13 +43,13 @@ class Bound(NamedTuple):
     eps: float
     """The least average loss of one filter in hindsight."""
     follow_the_leader: float
-    """What bounds the regret: the average of L_n(F_n) - L_n(F_{n+1}), and what the start costs."""
+    """The bound of the regret: the average of L_n(F_n) - L_n(F_{n+1}), plus the cost of the start."""
     least: float
-    """min L_n(F_n): what gamma + eps bounds."""
+    """min L_n(F_n), which gamma + eps bounds."""
     finite_sample: float
     """L_max sqrt(2 ln(1/delta) / (M N))."""
     measured: float
-    """The loss of the best filter on new recordings: what all three together bound."""
+    """The loss of the best filter on new recordings, which gamma + eps + finite_sample bounds."""
 
 
 def checked(settings: Mapping[str, Any], alpha: float, n_rounds: int, delta: float) -> dict[str, Any]:
@@ -69,7 +69,17 @@ def bounds(
     delta: float,
     rng: np.random.Generator,
 ) -> list[Bound]:
-    """Every term after 1, .., n_rounds rounds. Losses are those that ridge regression minimises, penalty included."""
+    """Every term after 1, .., n_rounds rounds. The loss is the one that ridge regression minimises, penalty included.
+
+    Args:
+        train: recordings to learn from.
+        test: new recordings.
+        features: what a belief is.
+        alpha: the penalty per example.
+        n_rounds: N.
+        delta: the probability with which the finite-sample bound may fail.
+        rng: makes random features, if there are any.
+    """
     learner = Ridge(alpha, intercept=False)
     rounds = list(dagger(train, train, features, learner, rng=rng, n_rounds=n_rounds, recipe=RECIPE))
     first, lessons = begin(ground(train, features, "history", RECIPE), learner, "history", RECIPE, rng)[2:]
@@ -81,7 +91,7 @@ def bounds(
     for n in range(1, n_rounds + 1):
         hindsight = learner.solve(reduce(learner.merge, played[:n])).weights
         eps = float(np.mean([_loss(sums, hindsight, alpha) for sums in played[:n]]))
-        # the initial examples are a play that does not count, but that every leader has in mind
+        # the initial examples are a play that does not count, but every leader minimises over them too
         start = _loss(first, hindsight, alpha) - _loss(first, weights[0], alpha)
         fresh = _rollout_losses(rounds[int(losses[:n].argmin())].filter, test)
         found.append(
@@ -99,6 +109,7 @@ def bounds(
 
 
 def _weights(round: Round) -> Float[np.ndarray, "p q"]:
+    """The weights of the one linear regressor of a round's filter."""
     regressor = round.filter.regressors[0]
     assert isinstance(regressor, Linear)
     weights: np.ndarray = regressor.weights
@@ -106,13 +117,13 @@ def _weights(round: Round) -> Float[np.ndarray, "p q"]:
 
 
 def _loss(sums: GramSums, W: Float[np.ndarray, "p q"], alpha: float) -> float:
-    """Of a linear map, on the examples of a rollout."""
+    """The loss of a linear map on the examples of a rollout."""
     squared = (sums.yy - 2 * np.vdot(W, sums.zy) + np.vdot(W, sums.zz @ W)) / sums.n
     return float(squared + alpha * np.vdot(W, W))
 
 
 def _rollout_losses(filter: Filter, recordings: Trajectories) -> Float[np.ndarray, " m"]:
-    """The loss of each recording: of all beliefs but the first, which no filter has made."""
+    """The loss of each recording, over all beliefs but the first, which no filter has made."""
     plan, window = schedule(recordings.offsets), filter.features.window
     rollout = rolled(filter, recordings)
     f = filter.features(futures(recordings.values[plan.order], plan, window))

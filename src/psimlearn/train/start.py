@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.errors import DataError
 from psimlearn.filter.features import Features, Stack
 from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.gaps import conditional_fill, error_covariance
-from psimlearn.filter.layout import Layout, Scaling, lay_out
+from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.onehot import OneHot, onto_simplices
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import inputs_at, room
+from psimlearn.filter.scaling import CONSTANT, Scaling, standardisation
 from psimlearn.filter.step import prior
 from psimlearn.learners.ridge import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
@@ -31,14 +31,12 @@ from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.examples import Lessons, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
 
-__all__ = ["Beginning", "Ground", "begin", "ground", "standardisation"]
+__all__ = ["Beginning", "Ground", "begin", "ground"]
 
 FILL_PASSES = 3
 """How often missing entries and history-regressed beliefs are refined in turn before training."""
 LEAST_SCALE = 0.1
 """A belief that hardly moved at first may move later: no scale below this share of the features' own."""
-CONSTANT = 1e-12
-"""A standard deviation below this, relative to the largest value, is rounding."""
 LARGEST_BELIEF = 1e100
 """Beyond this a belief counts as non-finite: its square would soon be."""
 
@@ -137,29 +135,6 @@ def _with_contexts(
 ) -> Learner[Any]:
     """A learner of symbols that has counted what followed the last of them, if it can."""
     return learner.counting(z, y, lags) if isinstance(learner, Counting) else learner
-
-
-def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:
-    """Mean and standard deviation of each channel as far as observed; a constant channel keeps its unit.
-
-    One that only rounding moves is measured by its own size where that is large, so that it hardly moves at all.
-    """
-    columns = np.ascontiguousarray(values.T)  # numpy reduces few long rows much faster than many short ones
-    empty = np.isnan(columns).all(axis=1)
-    if empty.any():
-        raise DataError(
-            f"channel {int(empty.argmax())}: required at least one observed value in the training trajectories, "
-            "received none. Leave the channel out."
-        )
-    if not wanted:
-        return Scaling(np.zeros(len(columns)), np.ones(len(columns)))
-    largest = np.maximum(np.nanmax(np.abs(columns), axis=1), np.finfo(float).tiny)
-    unit = columns / largest[:, None]  # keeps the squares of extreme scales finite
-    std = np.nanstd(unit, axis=1)
-    constant, top = std <= CONSTANT, np.nanmax(columns, axis=1)
-    mean = np.where(constant, top, np.nanmean(unit, axis=1) * largest)  # rounding in a large unit would be large
-    still = np.where(top == np.nanmin(columns, axis=1), 1.0, np.maximum(largest, 1.0))
-    return Scaling(mean, np.where(constant, still, std * largest))
 
 
 def _history_beliefs(

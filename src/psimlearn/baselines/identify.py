@@ -1,0 +1,112 @@
+"""Steps that subspace identification and predictive states share: settings to try, data matrices, the best model."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from psimlearn.baselines.innovations import InnovationsModel
+from psimlearn.errors import DataError, DivergedError, SettingsError
+from psimlearn.evaluate import errors_by_horizon
+from psimlearn.filter.gaps import conditional_fill
+from psimlearn.filter.scaling import Scaling, standardisation
+from psimlearn.recordings.schedule import Schedule, schedule
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import carried_forward, futures, histories
+
+__all__ = ["FLOOR", "columns", "identified", "one_or_several", "orders_to_try"]
+
+FLOOR = 1e-9
+"""The least variance of an innovation, in units of its channel's variance: a constant channel has none."""
+N_REFILLS = 2
+"""How often missing entries are filled in by the identified system, to identify it again."""
+
+
+def columns(
+    x: Float[np.ndarray, "rows n"], plan: Schedule, past: int, future: int
+) -> tuple[Float[np.ndarray, "columns pn"], Float[np.ndarray, "columns fn"]]:
+    """(x_{t-1}, .., x_{t-past}) and (x_t, .., x_{t+future-1}) at the rows where both lie within one trajectory."""
+    whole = plan.reaches(-past) & plan.reaches(future - 1)
+    required = past * x.shape[1] + 1
+    if np.count_nonzero(whole) < required:
+        raise DataError(
+            f"too little data: required {required} stretches of {past + future} rows within trajectories, to relate "
+            f"{past} rows of past with {future} rows of future in {x.shape[1]} channels; received "
+            f"{np.count_nonzero(whole)}. Use more or longer recordings, fewer channels or fewer rows."
+        )
+    return histories(x, plan, past)[whole], futures(x, plan, future)[whole].reshape(np.count_nonzero(whole), -1)
+
+
+def orders_to_try(given: int | None, validation: Trajectories | None, most: int, what: str) -> list[int]:
+    """The given number of states, or a range of them for validation recordings to choose from."""
+    if given is None and validation is None:
+        raise SettingsError(f"{what}: required a number, or validation recordings to choose it by; received neither.")
+    if given is None:
+        spread = {round(2 ** (j / 2)) for j in range(14)}  # 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91
+        return sorted(number for number in spread if number <= most) or [most]
+    if not 1 <= given <= most:
+        raise SettingsError(f"{what}: required 1 to {most}, as the rows and channels allow; received {given}.")
+    return [given]
+
+
+def one_or_several(given: int | Sequence[int], validation: Trajectories | None, least: int, what: str) -> Sequence[int]:
+    """Numbers of rows to try: several only where validation recordings can choose among them."""
+    several = [given] if isinstance(given, int) else list(given)
+    if not several or min(several) < least or (len(several) > 1 and validation is None):
+        raise SettingsError(
+            f"{what}: required a number of at least {least}, or several and validation recordings to choose by; "
+            f"received {given}."
+        )
+    return several
+
+
+def identified(
+    train: Trajectories,
+    validation: Trajectories | None,
+    candidates: Callable[[np.ndarray, Schedule], Iterable[InnovationsModel]],
+    standardise: bool,
+) -> InnovationsModel:
+    """The best candidate for standardised recordings, in the units of the recordings.
+
+    Args:
+        train: recordings; missing entries are carried forward, then filled in by the best model, and all is repeated.
+        validation: recordings to choose by; None takes the first candidate.
+        candidates: makes models from standardised, scheduled rows without gaps.
+        standardise: every channel has a unit of its own; otherwise all share one.
+    """
+    scaling, plan = standardisation(train.values), schedule(train.offsets)
+    scaling = scaling if standardise else scaling.in_one_unit()
+    x = carried_forward(scaling(train.values)[plan.order], plan)
+    model = _best((each.in_units(scaling) for each in candidates(x, plan)), validation, scaling)
+    for _ in range(N_REFILLS if np.isnan(train.values).any() else 0):
+        expected = model.forecast(train, 1)[:, 0]
+        if not np.isfinite(expected).all():
+            raise DivergedError(
+                "required a filter that stays finite to fill in missing entries, received one that diverged. Use fewer "
+                "states, a larger ridge or validation recordings to choose by."
+            )
+        x = scaling(conditional_fill(train.values, expected, model.V))[plan.order]
+        model = _best((each.in_units(scaling) for each in candidates(x, plan)), validation, scaling)
+    return model
+
+
+def _best(models: Iterable[InnovationsModel], validation: Trajectories | None, scaling: Scaling) -> InnovationsModel:
+    """The model with the least one-step error, in standardised units, on validation recordings.
+
+    A model whose filter does not forget wins only if no other does: on other recordings it may diverge.
+    """
+    if validation is None:
+        return next(iter(models))
+    scored = [(_error(model, validation, scaling), model) for model in models]
+    error, winner = min(scored, key=lambda pair: (pair[1].filter_radius >= 1, pair[0]))
+    if not np.isfinite(error):
+        raise DivergedError(
+            "required one number of states with a finite one-step error on the validation recordings, received none. "
+            "Use a larger ridge or more recordings."
+        )
+    return winner
+
+
+def _error(model: InnovationsModel, validation: Trajectories, scaling: Scaling) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(errors_by_horizon(model, validation, scale=scaling.scale)[0])
