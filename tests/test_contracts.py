@@ -1,4 +1,4 @@
-"""What every combination must keep: any learner with any features and trainer, any forecaster."""
+"""What every combination must keep: any learner with any features and trainer."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsRegressor
 
-from oracles import loop_beliefs, ragged
-from psimlearn.baselines import LastObservation, TrainingMean
+from oracles import loop_beliefs
+from psimlearn.baselines import TrainingMean
 from psimlearn.datasets import random_system
-from psimlearn.evaluate import Forecaster, errors_by_horizon
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.train import Recipe, best, dagger, forward
+from psimlearn.train import best, dagger, forward
 
 RNG = np.random.default_rng
 LEARNERS: dict[str, Any] = {
@@ -56,33 +56,3 @@ def test_any_learner_features_and_trainer(learner: str, features: str, trainer: 
     assert errors_by_horizon(filter, test)[0] < errors_by_horizon(TrainingMean.fit(train), test)[0]
     slow = loop_beliefs(filter, test[0].values)[:-1]
     np.testing.assert_allclose(filter.run(test)[0][: len(slow)], slow, rtol=0, atol=1e-10)
-
-
-def forecasters() -> dict[str, Forecaster]:
-    rng = RNG(0)
-    system = random_system(rng)
-    data = system.simulate(60, 20, rng)
-    return {
-        "mean": TrainingMean.fit(data),
-        "last": LastObservation.fit(data),
-        "kalman": system.kalman(),
-        "time-varying kalman": system.time_varying_kalman(),
-        "dagger": best(dagger(data, data, Stack(2), Ridge(1e-3), rng=rng, recipe=Recipe(lags=2))).filter,
-        "forward": best(forward(data, data, Stack(2), Ridge(1e-3), rng=rng)).filter,
-    }
-
-
-@pytest.mark.parametrize("name", list(forecasters()))
-def test_any_forecaster(name: str) -> None:
-    forecaster = forecasters()[name]
-    data = ragged([12, 1, 30, 7], 2, RNG(5))
-    values = data.values.copy()
-    whole = forecaster.forecast(data, 5)
-    assert whole.shape == (50, 5, 2)
-    np.testing.assert_array_equal(data.values, values)  # nothing passed in is altered
-    for i in range(4):  # trajectories do not touch each other
-        alone = forecaster.forecast(data[i : i + 1], 5)
-        np.testing.assert_allclose(alone, whole[data.offsets[i] : data.offsets[i + 1]], rtol=0, atol=1e-12)
-    head = Trajectories.of(data[2].values[:9])  # the past alone decides
-    np.testing.assert_allclose(forecaster.forecast(head, 5), whole[13:22], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(forecaster.forecast(data, 2), whole[:, :2], rtol=0, atol=1e-12)

@@ -159,20 +159,3 @@ def test_both_kalman_filters_agree_from_the_stationary_start() -> None:
     system = long_memory_system()
     x = system.simulate(5, 40, np.random.default_rng(22))
     np.testing.assert_allclose(system.time_varying_kalman().states(x), system.kalman().states(x), rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("which", ["stationary", "varying", "last"])
-def test_ragged_trajectories_are_filtered_one_by_one(which: str) -> None:
-    rng = np.random.default_rng(23)
-    system = random_system(rng)
-    parts = [system.simulate(1, length, rng).values for length in (4, 9, 1, 9, 6)]
-    if which != "stationary":
-        parts = [with_gaps(part, rng) if len(part) > 3 else part for part in parts]
-    forecasters: dict[str, Forecaster] = {
-        "stationary": system.kalman(),
-        "varying": system.time_varying_kalman(WIDE),
-        "last": LastObservation(np.array([1.0, 2.0])),
-    }
-    together = forecasters[which].forecast(Trajectories.of(parts), 2)
-    alone = [forecasters[which].forecast(Trajectories.of(part), 2) for part in parts]
-    np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-12)

@@ -554,28 +554,7 @@ def test_unstable_poles_are_shrunk_and_said_so() -> None:
     assert model.radius == pytest.approx(0.999)
 
 
-# --- what every one of them must keep
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.15], ids=["whole", "gappy"])
-@pytest.mark.parametrize("name", FITS)
-def test_causal_and_indifferent_to_order(name: str, missing: float) -> None:
-    train, test = ragged([30, 12, 45, 9, 1, 30], 2, RNG(60), missing), ragged([12, 1, 30, 7], 2, RNG(61), missing)
-    model = FITS[name](train)
-    found = model.forecast(test, 4)
-    assert found.shape == (50, 4, 2)
-    assert np.isfinite(found).all()
-    other = FITS[name](train[[3, 5, 0, 4, 2, 1]])
-    np.testing.assert_allclose(other.forecast(test, 4), found, rtol=0, atol=1e-7)
-    alone = np.concatenate([model.forecast(test[[i]], 4) for i in range(4)])
-    np.testing.assert_allclose(alone, found, rtol=0, atol=1e-9)
-    values = test.values.copy()
-    values[20:43] += 100.0  # from row 7 of the third trajectory on
-    changed = model.forecast(Trajectories(values, test.offsets), 4)
-    np.testing.assert_array_equal(changed[:21], found[:21])
-    np.testing.assert_array_equal(changed[43:], found[43:])
-    assert np.abs(changed[21:43] - found[21:43]).max() > 1
-    np.testing.assert_array_equal(train.values, ragged([30, 12, 45, 9, 1, 30], 2, RNG(60), missing).values)
+# --- what every one of them must keep beside the contract of a forecaster
 
 
 @pytest.mark.parametrize("name", FITS)

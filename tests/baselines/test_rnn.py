@@ -104,18 +104,6 @@ def test_beyond_its_horizon_it_takes_its_own_predictions_for_observations() -> N
             np.testing.assert_allclose(ahead[10, 4], after[2], rtol=0, atol=1e-12)
 
 
-def test_the_past_alone_decides_and_recordings_do_not_touch() -> None:
-    model, data = trained("tanh")
-    values, whole = data.values.copy(), model.forecast(data, 5)
-    np.testing.assert_array_equal(data.values, values)
-    for i in range(len(data)):
-        alone = model.forecast(data[i : i + 1], 5)
-        np.testing.assert_allclose(alone, whole[data.offsets[i] : data.offsets[i + 1]], rtol=0, atol=1e-12)
-    head = Trajectories.of(data[1].values[:9])
-    np.testing.assert_allclose(model.forecast(head, 5), whole[12:21], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(model.forecast(data, 2), whole[:, :2], rtol=0, atol=1e-12)
-
-
 def test_the_first_state_is_learnt() -> None:
     """Recordings that all begin far from their mean: before anything is seen, their beginning is expected."""
     rng = RNG(2)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_rel
 
-from psimlearn.errors import DataError, SettingsError
-from psimlearn.evaluate import Comparison, compare, errors_by_horizon, folds, mean_square, power
+from psimlearn.errors import DataError
+from psimlearn.evaluate import errors_by_horizon, mean_square, power
 from psimlearn.recordings.trajectories import Trajectories
 
 
@@ -40,10 +39,6 @@ class Constant:
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> np.ndarray:
         return np.full((len(trajectories.values), horizon, trajectories.n_channels), self.value)
-
-
-def mean_of(train: Trajectories) -> Constant:
-    return Constant(float(np.nanmean(train.values)))
 
 
 def test_each_horizon_meets_its_own_row() -> None:
@@ -106,74 +101,3 @@ def test_power_by_hand() -> None:
     x = np.random.default_rng(0).standard_normal((7, 5, 3))
     np.testing.assert_allclose(errors_by_horizon(Constant(0.0), Trajectories.of(x)), [power(Trajectories.of(x))])
     np.testing.assert_allclose(mean_square(np.array([[[1.0, 2.0]], [[3.0, np.nan]]])), [(1 + 9) / 2 + 4])
-
-
-def test_folds_test_each_trajectory_once() -> None:
-    recordings = Trajectories.of([np.full((2 + i % 3, 1), float(i)) for i in range(7)])
-    parts = list(folds(recordings, 3, np.random.default_rng(0)))
-    assert sorted(int(one.values[0, 0]) for _, test in parts for one in test) == list(range(7))
-    assert sorted(len(test) for _, test in parts) == [2, 2, 3]
-    for train, test in parts:
-        assert sorted(int(one.values[0, 0]) for one in [*train, *test]) == list(range(7))
-        assert all(len(one) == 2 + int(one.values[0, 0]) % 3 for one in [*train, *test])
-
-
-def test_folds_follow_the_seed() -> None:
-    recordings = counting(*[1] * 20)
-    first, again, other = (
-        [test.values.tolist() for _, test in folds(recordings, 4, np.random.default_rng(seed))] for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other
-
-
-@pytest.mark.parametrize("n_folds", [-1, 0, 1, 4])
-def test_folds_need_two_trajectories_or_more(n_folds: int) -> None:
-    with pytest.raises(SettingsError, match=f"required 2 to 3 folds.*received {n_folds}"):
-        list(folds(counting(2, 2, 2), n_folds, np.random.default_rng(0)))
-
-
-def test_comparison_by_hand_and_by_scipy() -> None:
-    a, b = [1.0, 2.0, 6.0], [2.0, 5.0, 5.0]
-    comparison = Comparison(("a", "b"), np.array([[[e, 10 * e] for e in method] for method in (a, b)]))
-    np.testing.assert_allclose(comparison.mean(), [[3, 30], [4, 40]])
-    np.testing.assert_allclose(comparison.std(), [[7**0.5, 10 * 7**0.5], [3**0.5, 10 * 3**0.5]])
-    mean, standard_error, wins = comparison.paired("a", "b")  # gaps -1, -3, 1
-    assert (mean, wins) == (-1, 2)
-    assert standard_error == pytest.approx((4 / 3) ** 0.5)
-    assert mean / standard_error == pytest.approx(ttest_rel(a, b).statistic)
-    assert comparison.paired("b", "a", horizon=2)[::2] == (10, 1)
-
-
-def test_comparison_refuses_what_was_not_compared() -> None:
-    comparison = Comparison(("a", "b"), np.ones((2, 3, 2)))
-    for horizon in (-1, 0, 3):
-        with pytest.raises(SettingsError, match=f"required 1 to 2.*received.*{horizon}"):
-            comparison.paired("a", "b", horizon)
-        with pytest.raises(SettingsError, match="required 1 to 2"):
-            comparison.table((1, horizon))
-    with pytest.raises(ValueError, match="not in tuple"):
-        comparison.paired("a", "c")
-
-
-def test_table_has_a_line_for_every_method() -> None:
-    comparison = Comparison(("PSIM", "last observation"), np.array([[[1.0, 3.0], [2.0, 4.0]], [[5.0, 7.0]] * 2]))
-    head, *lines = comparison.table((1, 2)).splitlines()
-    assert head.split() == ["1", "step", "2", "steps"]
-    assert lines[0].split() == ["PSIM", "1.5", "+-", "0.71", "3.5", "+-", "0.71"]
-    assert lines[1].split() == ["last", "observation", "5", "+-", "0", "7", "+-", "0"]
-    assert len(head) == len(lines[0]) == len(lines[1])
-
-
-def test_compare_is_fit_and_score_on_the_same_folds() -> None:
-    x = np.random.default_rng(3).standard_normal((6, 8, 2)) + np.arange(6)[:, None, None]
-    recordings, scale = Trajectories.of(x), np.array([1.0, 2.0])
-    methods = {"mean": mean_of, "zero": lambda train: Constant(0.0)}
-    found = compare(methods, recordings, 2, n_folds=3, rng=np.random.default_rng(7), skip=1, scale=scale)
-    assert found.methods == ("mean", "zero")
-    assert found.errors.shape == (2, 3, 2)
-    for i, (train, test) in enumerate(folds(recordings, 3, np.random.default_rng(7))):
-        y = np.stack([one.values for one in test]) / scale
-        for method, guess in enumerate([train.values.mean(), 0.0]):
-            square = np.sum((y - guess / scale) ** 2, axis=-1)
-            np.testing.assert_allclose(found.errors[method, i], [square[:, 1:7].mean(), square[:, 2:8].mean()])

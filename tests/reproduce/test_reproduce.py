@@ -240,14 +240,6 @@ def test_a_method_may_have_settings_and_fewer_folds_on_a_set() -> None:
     assert set(jobs[1].settings["method"]) == {"method", "hidden"}
 
 
-def test_what_asks_for_too_much_data_is_left_out_of_the_grid() -> None:
-    data = given(some_recordings(6, 15), 0.2, 2, 3, 0)
-    _, chosen = learnt(data, "ivr", past=[2, 14], ridge=[1e-6], standardise=[True])
-    assert chosen["past"] == 2
-    with pytest.raises(DataError, match="too little data"):
-        learnt(data, "ivr", past=[14], ridge=[1e-6], standardise=[True])
-
-
 # -- running ---------------------------------------------------------------------------------------------------------
 
 

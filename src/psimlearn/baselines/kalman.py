@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from psimlearn.errors import DataError
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -25,6 +26,12 @@ class StationaryKalman:
 
     def states(self, trajectories: Trajectories) -> Float[np.ndarray, "rows s"]:
         """E[s_t | x_0 .. x_{t-1}] at every row. Nothing may be missing."""
+        missing = np.count_nonzero(np.isnan(trajectories.values))
+        if missing:
+            raise DataError(
+                f"stationary Kalman filter: required recordings without gaps, received {missing} missing entries. Use "
+                "`Kalman`, which skips them."
+            )
         plan = schedule(trajectories.offsets)
         x = trajectories.values[plan.order]
         out = np.empty((len(x), len(self.mean)))

@@ -22,7 +22,7 @@ from psimlearn.datasets import (
 )
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, errors_by_horizon, folds, power, time_folds
-from psimlearn.filter.scaling import standardisation
+from psimlearn.filter.scaling import Scaling
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["Fold", "fold_of", "missing"]
@@ -111,9 +111,9 @@ def fold_of(settings: Mapping[str, Any]) -> Fold:
     if of["source"] in VIDEOS:
         return _film(of, settings["n_folds"], index)
     train, test = list(folds(RECORDINGS[of["source"]](of), settings["n_folds"], rng))[index]
-    scaling = standardisation(train.values)
-    if of["units"] != "standard deviations":
-        scaling = scaling._replace(scale=np.ones(train.n_channels))
+    # plain moments, not `standardisation`: they round otherwise, and training with squares amplifies that to 3 %
+    scale = train.values.std(axis=0) if of["units"] == "standard deviations" else np.ones(train.n_channels)
+    scaling = Scaling(train.values.mean(axis=0), scale)
     train, test = (replace(each, values=scaling(each.values)) for each in (train, test))
     return Fold(train, test, of["skip"], of["window"])
 
