@@ -72,7 +72,7 @@ def identified(
         train: recordings; missing entries are carried forward, then filled in by the best model, and all is repeated.
         validation: recordings to choose by; None takes the first candidate.
         candidates: makes models from standardised, scheduled rows without gaps.
-        standardise: every channel has a unit of its own; otherwise all share one.
+        standardise: each channel is measured in its standard deviation; otherwise all channels share one unit.
     """
     scaling, plan = standardisation(train.values), schedule(train.offsets)
     scaling = scaling if standardise else scaling.in_one_unit()

@@ -1,4 +1,4 @@
-"""k-grams: predict the next symbol from the last k - 1, and from fewer where those were seldom seen."""
+"""k-grams: predict the next symbol from the last k - 1, and from fewer symbols where that context was seldom seen."""
 
 from dataclasses import dataclass
 

@@ -100,7 +100,7 @@ def _subspace(
 
 
 def _system(found: _Subspace, order: int) -> System:
-    """Least squares from the states at time t to those at time t + 1, and to x_t."""
+    """Least squares from the states at time t to the states at time t + 1, and to x_t."""
     U, roots = found.vectors[:, :order], np.sqrt(np.maximum(found.values[:order], 1e-12))
     gamma = U * roots
     now = (U / roots).T @ found.now
