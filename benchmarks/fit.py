@@ -21,7 +21,7 @@ from psimlearn.datasets import random_system
 from psimlearn.filter.features import Stack
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.regressors import Linear, RandomFourier
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, dagger
 

@@ -19,7 +19,7 @@ import numpy as np
 import optax
 
 from psimlearn.filter.features import Stack
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, random_start
 from psimlearn.train.descent import descend

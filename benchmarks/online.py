@@ -30,7 +30,7 @@ from psimlearn.filter.filter import Filter
 from psimlearn.filter.live import Live
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
 

@@ -43,7 +43,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "filter.filter": ("State",),
         "filter.features": ALL,
         "filter.onehot": (),
-        "learners.ridge": ("Learner", "GramSums"),
+        "learners": ("Learner", "GramSums"),
         "filter.regressors": ("Linear", "Opaque", "RandomFourier", "Regressor"),
         "learners.blackbox": (),
         "learners.gaussian": (),

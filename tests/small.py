@@ -8,7 +8,7 @@ import numpy as np
 
 from oracles import ragged
 from psimlearn.estimator.psim import PSIM
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 
 RNG = np.random.default_rng

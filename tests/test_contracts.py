@@ -11,8 +11,8 @@ from psimlearn.baselines import TrainingMean
 from psimlearn.datasets import random_system
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
+from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
-from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import best, dagger, forward
 

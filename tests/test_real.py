@@ -10,7 +10,7 @@ from psimlearn.baselines import LastObservation
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
 

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from psimlearn.filter.onehot import OneHotMarginals as OneHotMarginals
     from psimlearn.filter.onehot import OneHotProduct as OneHotProduct
     from psimlearn.filter.symbols import SymbolLive as SymbolLive
+    from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
+    from psimlearn.learners import Ridge as Ridge
     from psimlearn.learners.blackbox import SklearnLearner as SklearnLearner
     from psimlearn.learners.gaussian import GaussianLearner as GaussianLearner
-    from psimlearn.learners.ridge import RandomFourierRidge as RandomFourierRidge
-    from psimlearn.learners.ridge import Ridge as Ridge
     from psimlearn.learners.symbolic import SymbolClassifier as SymbolClassifier
     from psimlearn.learners.symbolic import SymbolLogistic as SymbolLogistic
     from psimlearn.learners.symbolic import SymbolRidge as SymbolRidge
@@ -72,7 +72,7 @@ _HOMES = {
     "filter.symbols": ["SymbolLive"],
     "learners.blackbox": ["SklearnLearner"],
     "learners.gaussian": ["GaussianLearner"],
-    "learners.ridge": ["RandomFourierRidge", "Ridge"],
+    "learners": ["RandomFourierRidge", "Ridge"],
     "learners.symbolic": ["SymbolClassifier", "SymbolLogistic", "SymbolRidge"],
     "recordings.alphabet": ["Alphabet"],
     "recordings.trajectories": ["Trajectories"],

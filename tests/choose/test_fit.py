@@ -14,7 +14,7 @@ from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
 from psimlearn.filter.features import Stack
 from psimlearn.filter.regressors import Linear
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
 

@@ -12,9 +12,9 @@ from psimlearn.errors import ModelFileError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.filter.features import Stack
 from psimlearn.filter.onehot import OneHotProduct
+from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.gaussian import GaussianLearner
-from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Recipe

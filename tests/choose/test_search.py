@@ -16,7 +16,7 @@ from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
 from psimlearn.filter.features import Stack
-from psimlearn.learners.ridge import GramSums, Ridge
+from psimlearn.learners import GramSums, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, Round, dagger
 from psimlearn.train.start import begin, ground

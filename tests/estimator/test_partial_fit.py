@@ -12,7 +12,7 @@ from psimlearn.errors import DataError, DivergedError, PsimlearnError, SettingsE
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.filter.features import Stack
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe
 from small import ONE, Bare, called, model, several, with_inputs

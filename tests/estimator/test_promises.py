@@ -11,7 +11,7 @@ from filterpy.kalman import KalmanFilter
 
 from psimlearn import PSIM
 from psimlearn.datasets import LinearSystem, random_system
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 
 RNG = np.random.default_rng

@@ -14,7 +14,7 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.filter.features import Stack
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe
 from small import ONE, QUICK, Bare, driven, model, several, with_inputs

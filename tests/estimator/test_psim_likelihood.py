@@ -13,8 +13,8 @@ from psimlearn.baselines import Kalman
 from psimlearn.datasets import three_state_hmm
 from psimlearn.errors import SettingsError
 from psimlearn.filter.features import StackSquares
+from psimlearn.learners import Ridge
 from psimlearn.learners.gaussian import GaussianLearner, nats_and_gradient
-from psimlearn.learners.ridge import Ridge
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.train import Recipe, best, dagger
 from psimlearn.train.losses import GaussianNLL

@@ -15,7 +15,7 @@ from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.saved import with_infinities, without_infinities
 from psimlearn.files import model as io
 from psimlearn.filter.features import StackSquares
-from psimlearn.learners.ridge import RandomFourierRidge
+from psimlearn.learners import RandomFourierRidge
 from small import ONE, QUICK, Bare, called, model, several, with_inputs
 
 

@@ -24,8 +24,8 @@ from psimlearn.filter.features import Stack
 from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Linear, RandomFourier
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
 from psimlearn.train import Recipe, best, dagger, forward
 
 MANY = int(os.environ.get("PSIMLEARN_EXAMPLES", "200"))

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 from psimlearn.filter import features
 from psimlearn.filter.features import VARIANCE_FLOOR, Features, Persistent, SecondMoment, Stack, StackSquares, Variances
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import dagger
 

@@ -17,8 +17,8 @@ from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.scaling import Scaling
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger, forward
 

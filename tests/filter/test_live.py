@@ -25,8 +25,8 @@ from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.filter.uncertainty import calibrated
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.train import Recipe, best, dagger, forward

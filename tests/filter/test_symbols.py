@@ -19,7 +19,7 @@ from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
 from psimlearn.filter.onehot import LARGEST, OneHot, OneHotMarginals, OneHotProduct, onto_simplices, softmax
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.learners.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge, Update
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.trajectories import Trajectories

@@ -16,7 +16,7 @@ from psimlearn import PSIM
 from psimlearn.datasets import LinearSystem, random_system
 from psimlearn.filter.features import SecondMoment
 from psimlearn.filter.uncertainty import LEVELS, Correlation, calibrated, gaussian_log_likelihood
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 
 RNG = np.random.default_rng

@@ -14,8 +14,9 @@ from oracles import stacked_ridge
 from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.regressors import Linear
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
-from psimlearn.learners.ridge import CHUNK, RandomFourierRidge, Ridge
+from psimlearn.learners.fourier import CHUNK
 
 
 def examples(n: int = 400, p: int = 6, q: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from oracles import ragged
 from psimlearn.errors import DataError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.forms import is_table, received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.trajectory import Trajectory

@@ -5,7 +5,7 @@ import pytest
 
 from psimlearn.filter.features import Stack
 from psimlearn.filter.rollout import inputs_at
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (

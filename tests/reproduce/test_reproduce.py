@@ -443,6 +443,6 @@ def test_an_interruption_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest
         cli, ["reproduce", "theorems", "--quick", "--results", str(tmp_path), "--workers", "1"]
     )
     assert outcome.exit_code == 130
-    assert "the same command goes on" in outcome.stderr
+    assert "the same command continues" in outcome.stderr
     with pytest.raises(KeyboardInterrupt):
         reproduced(["theorems"], quick=True, results=tmp_path)

@@ -11,7 +11,7 @@ from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter.features import Stack
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.rollout import inputs_at
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
 from psimlearn.train.coordinates import relative

@@ -15,8 +15,8 @@ from psimlearn.datasets import hard_system, random_system
 from psimlearn.files.model import read, save
 from psimlearn.filter.features import Stack, StackSquares
 from psimlearn.filter.regressors import Linear
+from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
-from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import (
     Aggregation,

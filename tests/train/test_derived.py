@@ -8,7 +8,7 @@ import pytest
 
 from oracles import ragged
 from psimlearn.filter.features import Stack
-from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
+from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe
 from psimlearn.train.dagger import first_round, next_round

@@ -11,7 +11,7 @@ from psimlearn.datasets import long_memory_system
 from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Round, dagger
 from psimlearn.train.descent import check_optimiser, descend, patient

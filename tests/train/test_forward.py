@@ -7,7 +7,7 @@ from oracles import ragged, stacked_ridge
 from psimlearn.datasets import random_system
 from psimlearn.errors import DataError
 from psimlearn.filter.features import Stack
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.train import Recipe, best, forward
 
 PLAIN = Recipe(prior="zero", box=None, standardise=False, guard=None)

@@ -10,7 +10,7 @@ import pytest
 from oracles import ragged
 from psimlearn.errors import SettingsError
 from psimlearn.filter.features import SecondMoment, Stack
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.train import Recipe, best, dagger
 
 RNG = np.random.default_rng

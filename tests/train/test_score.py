@@ -6,7 +6,7 @@ import pytest
 from oracles import ragged
 from psimlearn.errors import DivergedError
 from psimlearn.filter.features import Stack
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.train import Round, best, dagger
 
 RNG = np.random.default_rng

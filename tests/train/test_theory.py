@@ -14,7 +14,7 @@ from psimlearn.datasets.pendulum import PENDULUM_FLOOR
 from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.filter.features import Stack
 from psimlearn.filter.rollout import roll, room
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.theorems import bounds
 from psimlearn.train import Recipe, best, dagger, forward

@@ -13,7 +13,7 @@ from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.rollout import roll
 from psimlearn.filter.rollout import table as laid_out
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.schedule import grids, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures

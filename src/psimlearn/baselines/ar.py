@@ -14,7 +14,7 @@ from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.scaling import Scaling, standardisation
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places

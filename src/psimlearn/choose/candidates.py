@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from psimlearn.learners.ridge import Learner
+from psimlearn.learners import Learner
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.train.derived import OnSums
 from psimlearn.train.recipe import Recipe

@@ -14,7 +14,7 @@ from psimlearn.choose.candidates import Candidate
 from psimlearn.choose.settings import Trainer
 from psimlearn.errors import DivergedError
 from psimlearn.filter.features import Features, Stack
-from psimlearn.learners.ridge import Ridge
+from psimlearn.learners import Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.derived import revised, with_ridge, with_share

@@ -19,7 +19,7 @@ from psimlearn.choose.watch import Watch
 from psimlearn.extras import imported
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.onehot import OneHot
-from psimlearn.learners.ridge import Learner
+from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.backprop import backprop, randomised
 from psimlearn.train.dagger import first_round, next_round

@@ -19,7 +19,7 @@ from psimlearn.choose.watch import Watch
 from psimlearn.evaluate.calibrate import with_calibration
 from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
-from psimlearn.learners.ridge import RandomFourierRidge, Ridge
+from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Recipe
 

@@ -20,8 +20,8 @@ from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
+from psimlearn.learners import Coordinates, GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.gaussian import GaussianLearner
-from psimlearn.learners.ridge import Coordinates, GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
 from psimlearn.train.hints import HintSums
 from psimlearn.train.recipe import Recipe

@@ -16,7 +16,7 @@ from psimlearn.choose.courses import Course
 from psimlearn.choose.runs import Run, advanced, runs, with_ridge
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
-from psimlearn.learners.ridge import Learner
+from psimlearn.learners import Learner
 from psimlearn.train.recipe import Recipe
 
 __all__ = ["Space", "screened", "search"]

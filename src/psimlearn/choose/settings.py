@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from psimlearn.filter.features import Features
-from psimlearn.learners.ridge import Learner
+from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.losses import Loss
 from psimlearn.train.recipe import Init, Prior, Recipe

@@ -8,8 +8,8 @@ import numpy as np
 from psimlearn.choose.search import Space
 from psimlearn.choose.settings import Settings
 from psimlearn.filter.features import Persistent, Stack
+from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
-from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Prior, Recipe
 

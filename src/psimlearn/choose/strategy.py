@@ -11,7 +11,7 @@ from psimlearn.choose.splits import Split
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate import Forecaster
 from psimlearn.filter.filter import Filter
-from psimlearn.learners.ridge import Learner
+from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Recipe
 

@@ -12,9 +12,9 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.estimator.checks import at_least_one, is_auto, level_weight_of, not_negative, one_of, rank_of, switch
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
 from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
+from psimlearn.learners import Learner, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.gaussian import GaussianLearner
-from psimlearn.learners.ridge import Learner, Ridge
 from psimlearn.learners.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge
 from psimlearn.recordings.forms import received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories

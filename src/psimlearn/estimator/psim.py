@@ -24,7 +24,7 @@ from psimlearn.filter.live import Live
 from psimlearn.filter.predict import foretold
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.symbols import SymbolLive
-from psimlearn.learners.ridge import Learner, Ridge
+from psimlearn.learners import Learner, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
 from psimlearn.train.hints import hint_sums, merged_hints, with_hints

@@ -1,1 +1,19 @@
-"""Learners: each takes examples and returns a regressor."""
+"""Examples in, a regressor out.
+
+Learners that need scikit-learn (`blackbox`, `symbolic`) or an optimiser (`gaussian`) are imported from their files.
+"""
+
+from psimlearn.learners.fourier import RandomFourierRidge
+from psimlearn.learners.learner import Counting, Learner, Stats
+from psimlearn.learners.ridge import Coordinates, GramSums, Ridge, generalised_alpha
+
+__all__ = [
+    "Coordinates",
+    "Counting",
+    "GramSums",
+    "Learner",
+    "RandomFourierRidge",
+    "Ridge",
+    "Stats",
+    "generalised_alpha",
+]

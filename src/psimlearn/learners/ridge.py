@@ -1,62 +1,22 @@
-"""Learners: a learner summarises examples, merges summaries, and solves for a regressor.
+"""Ridge regression on sums.
 
-DAgger's "D := D u D'" is `merge`. For ridge regression the summary is a set of Gram sums, so that the memory and the
-cost of a round do not grow with the rounds, and shards of the data can be summarised apart and merged in any order.
+The summary of examples is a set of Gram sums, so that the memory and the cost of a round do not grow with the rounds,
+and shards of the data can be summarised apart and merged in any order.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from jaxtyping import Float
 
 from psimlearn.errors import DivergedError, SettingsError
-from psimlearn.filter.fourier import fourier_features
-from psimlearn.filter.regressors import Linear, RandomFourier, Regressor
+from psimlearn.filter.regressors import Linear
 
-__all__ = ["Coordinates", "Counting", "GramSums", "Learner", "RandomFourierRidge", "Ridge", "generalised_alpha"]
+__all__ = ["Coordinates", "GramSums", "Ridge", "generalised_alpha", "solved_in"]
 
-CHUNK = 4096
-"""The number of rows mapped to random features at a time: bounds the memory of a summary."""
 NOTHING = 1e-140
 """A variance below this counts as zero: its square would underflow."""
-
-
-Stats = TypeVar("Stats")
-
-
-@runtime_checkable
-class Learner(Protocol[Stats]):
-    """Least squares over any class of regressors, from summaries of examples that can be merged."""
-
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Learner[Stats]":
-        """Freeze the settings that must stay the same for all examples: bandwidth, random directions."""
-
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stats] | None = None
-    ) -> Stats:
-        """The summary of these examples, from which `solve` works.
-
-        With `same` = (r, stats), stats summarise the same examples except for the first r columns of z, the beliefs of
-        another rollout. A learner may use stats to save work, or ignore them.
-        """
-
-    def merge(self, a: Stats, b: Stats) -> Stats:
-        """The summary of both sets of examples; merging is associative and commutative."""
-
-    def solve(self, stats: Stats) -> Regressor:
-        """The best regressor for the summarised examples."""
-
-
-@runtime_checkable
-class Counting(Protocol):
-    """A learner of symbols that also counts the futures after the last symbols."""
-
-    def counting(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], lags: int, more: bool = False
-    ) -> Learner[Any]:
-        """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
 
 
 class GramSums(NamedTuple):
@@ -142,92 +102,12 @@ class Ridge:
         """W = (Z'Z + alpha N)^-1 Z'Y on centred sums, and the intercept, which is not penalised."""
         stats = stats._replace(n=max(stats.n, 1.0))
         if self.coordinates is not None:
-            return _solved_in(self.coordinates.ridge, stats, self.alpha)
+            return solved_in(self.coordinates.ridge, stats, self.alpha)
         if not self.intercept:
             weights = _solve_regularised(stats.zz / stats.n, stats.zy / stats.n, self.alpha)
             return Linear(weights, np.zeros_like(stats.y))
         weights = _solve_regularised(*_centred(stats), self.alpha)
         return Linear(weights, (stats.y - stats.z @ weights) / stats.n)
-
-
-@dataclass(frozen=True)
-class RandomFourierRidge:
-    """Ridge regression on random Fourier features of a Gaussian kernel.
-
-    Args:
-        n_features: the number of cosines and sines together.
-        alpha: the penalty per example, as in `Ridge`.
-        raw_inputs: append the inputs themselves, so that a linear part need not be learnt from cosines.
-        bandwidth_factor: the bandwidth over the median distance between inputs.
-    """
-
-    n_features: int = 500
-    alpha: float = 1e-6
-    raw_inputs: bool = True
-    bandwidth_factor: float = 1.0
-    intercept: bool = True
-    coordinates: Coordinates | None = field(default=None, compare=False, repr=False)
-    """Coordinates as in `Ridge`, for the raw inputs; distances are measured in the `kernel` coordinates."""
-    directions: Float[np.ndarray, "p half"] | None = field(default=None, compare=False, repr=False)
-    """The random directions, frozen by `prepare`."""
-
-    def __post_init__(self) -> None:
-        """Refuse an odd number of features, as cosines and sines come in pairs, and settings out of range."""
-        if self.n_features < 2 or self.n_features % 2:
-            raise SettingsError(f"n_features: required an even number of at least 2, received {self.n_features}.")
-        if not self.bandwidth_factor > 0:
-            raise SettingsError(f"bandwidth_factor: required a number above 0, received {self.bandwidth_factor}.")
-        Ridge(self.alpha)
-
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "RandomFourierRidge":
-        """Freeze the bandwidth and the random directions; directions frozen before stay."""
-        if self.directions is not None:
-            return self
-        seen = z if self.coordinates is None else z @ self.coordinates.kernel
-        bandwidth = self.bandwidth_factor * _median_distance(seen, rng)
-        directions = rng.standard_normal((z.shape[1], self.n_features // 2)) / bandwidth
-        return replace(
-            self, directions=directions if self.coordinates is None else self.coordinates.kernel @ directions
-        )
-
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, GramSums] | None = None
-    ) -> GramSums:
-        """The Gram sums of the mapped examples; `same` is ignored, as every feature depends on every column of z."""
-        total = self._ridge.summarise(self._features(z[:CHUNK]), y[:CHUNK])
-        for i in range(CHUNK, len(z), CHUNK):
-            total = self.merge(total, self._ridge.summarise(self._features(z[i : i + CHUNK]), y[i : i + CHUNK]))
-        return total
-
-    def merge(self, a: GramSums, b: GramSums) -> GramSums:
-        """The Gram sums of both, added."""
-        return self._ridge.merge(a, b)
-
-    def solve(self, stats: GramSums) -> RandomFourier:
-        """The ridge regression on mapped examples, with cosines and sines scaled to approximate a kernel."""
-        half = self._frozen.shape[1]
-        if self.coordinates is not None:
-            blocks = [scipy.sparse.eye_array(2 * half) * half**-0.5, *[self.coordinates.ridge] * self.raw_inputs]
-            mapped = _solved_in(scipy.sparse.block_diag(blocks, format="csr"), stats, self.alpha)
-            return RandomFourier(self._frozen, self.raw_inputs, mapped)
-        scale = np.ones(len(stats.z))
-        scale[: 2 * half] = half**-0.5
-        linear = self._ridge.solve(stats.scaled(scale))
-        return RandomFourier(self._frozen, self.raw_inputs, replace(linear, weights=scale[:, None] * linear.weights))
-
-    @property
-    def _ridge(self) -> Ridge:
-        return Ridge(self.alpha, self.intercept)
-
-    @property
-    def _frozen(self) -> Float[np.ndarray, "p half"]:
-        if self.directions is None:
-            raise RuntimeError("required random directions, received none: call RandomFourierRidge.prepare first.")
-        return self.directions
-
-    def _features(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b width"]:
-        features: np.ndarray = fourier_features(z, self._frozen, self.raw_inputs)
-        return features
 
 
 def generalised_alpha(stats: GramSums) -> float:
@@ -259,16 +139,7 @@ def _centred(stats: GramSums) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarra
     return stats.zz / stats.n - np.outer(z, z), stats.zy / stats.n - np.outer(z, y)
 
 
-def _median_distance(z: Float[np.ndarray, "b p"], rng: np.random.Generator, most: int = 1000) -> float:
-    """The median distance between at most `most` rows; 1 if it is zero."""
-    some = z if len(z) <= most else z[rng.choice(len(z), most, replace=False)]
-    norms = np.sum(some**2, axis=1)
-    squared = norms[:, None] + norms - 2 * some @ some.T
-    median = float(np.median(squared[np.triu_indices(len(some), 1)])) if len(some) > 1 else 0.0
-    return np.sqrt(median) if median > 0 else 1.0
-
-
-def _solved_in(change: Any, stats: GramSums, alpha: float) -> Linear:
+def solved_in(change: Any, stats: GramSums, alpha: float) -> Linear:
     """The ridge regression on z @ change and a constant, all penalised alike, as a map of z."""
     p = len(stats.z)
     gram, cross = np.empty((p + 1, p + 1)), np.empty((p + 1, len(stats.y)))

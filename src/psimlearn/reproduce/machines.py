@@ -11,7 +11,7 @@ from psimlearn.estimator.psim import PSIM
 from psimlearn.filter.features import Features, Stack, StackSquares
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.scaling import Scaling
-from psimlearn.learners.ridge import Learner, RandomFourierRidge, Ridge
+from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.given import Given
 from psimlearn.reproduce.race import finished, raced

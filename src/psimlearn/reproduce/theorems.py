@@ -17,7 +17,7 @@ from psimlearn.filter.features import Features, Stack
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
-from psimlearn.learners.ridge import GramSums, Ridge
+from psimlearn.learners import GramSums, Ridge
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures

@@ -5,29 +5,14 @@ training rows, and `held_out` and `scored` to make a `Round` of it. To stop DAgg
 `first_round` and `next_round`, whose `Aggregation` is a plain value.
 """
 
-from psimlearn.train.backprop import Epoch as Epoch
-from psimlearn.train.backprop import backprop as backprop
-from psimlearn.train.backprop import epochs as epochs
-from psimlearn.train.backprop import random_start as random_start
-from psimlearn.train.dagger import Aggregation as Aggregation
-from psimlearn.train.dagger import dagger as dagger
-from psimlearn.train.dagger import first_round as first_round
-from psimlearn.train.dagger import next_round as next_round
-from psimlearn.train.examples import Examples as Examples
-from psimlearn.train.examples import TrainingRows as TrainingRows
-from psimlearn.train.examples import examples as examples
-from psimlearn.train.forward import forward as forward
-from psimlearn.train.losses import Loss as Loss
-from psimlearn.train.recipe import Recipe as Recipe
-from psimlearn.train.score import HeldOut as HeldOut
-from psimlearn.train.score import Round as Round
-from psimlearn.train.score import best as best
-from psimlearn.train.score import held_out as held_out
-from psimlearn.train.score import scored as scored
-from psimlearn.train.start import Beginning as Beginning
-from psimlearn.train.start import Ground as Ground
-from psimlearn.train.start import begin as begin
-from psimlearn.train.start import ground as ground
+from psimlearn.train.backprop import Epoch, backprop, epochs, random_start
+from psimlearn.train.dagger import Aggregation, dagger, first_round, next_round
+from psimlearn.train.examples import Examples, TrainingRows, examples
+from psimlearn.train.forward import forward
+from psimlearn.train.losses import Loss
+from psimlearn.train.recipe import Recipe
+from psimlearn.train.score import HeldOut, Round, best, held_out, scored
+from psimlearn.train.start import Beginning, Ground, begin, ground
 
 __all__ = [
     "Aggregation",

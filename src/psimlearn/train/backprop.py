@@ -9,7 +9,7 @@ import numpy as np
 from psimlearn.errors import SettingsError
 from psimlearn.filter.features import Features
 from psimlearn.filter.filter import Filter
-from psimlearn.learners.ridge import Learner
+from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.descent import Descent, Optimiser, check_optimiser, descend, patient
 from psimlearn.train.recipe import Recipe

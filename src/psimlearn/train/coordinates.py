@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from psimlearn.filter.features import Stack
 from psimlearn.filter.feedback import Feedback
-from psimlearn.learners.ridge import Coordinates
+from psimlearn.learners import Coordinates
 
 __all__ = ["relative", "weighted"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from psimlearn.filter.features import Features
 from psimlearn.filter.filter import Filter
-from psimlearn.learners.ridge import Learner, Stats
+from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.examples import examples
 from psimlearn.train.losses import Loss, Squared

@@ -8,7 +8,7 @@ import scipy.sparse
 from jaxtyping import Float
 
 from psimlearn.filter.features import Stack
-from psimlearn.learners.ridge import GramSums, RandomFourierRidge, Ridge
+from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.recipe import Prior

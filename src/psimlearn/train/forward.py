@@ -12,7 +12,7 @@ from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Regressor
 from psimlearn.filter.rollout import inputs_at
 from psimlearn.filter.step import following
-from psimlearn.learners.ridge import Learner, Stats
+from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_blocks
 from psimlearn.train.losses import Loss, Squared

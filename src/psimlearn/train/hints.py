@@ -8,7 +8,7 @@ from psimlearn.errors import DataError
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
-from psimlearn.learners.ridge import GramSums, Ridge, generalised_alpha
+from psimlearn.learners import GramSums, Ridge, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["HintSums", "hint_sums", "merged_hints", "with_hints"]

@@ -9,7 +9,7 @@ from psimlearn.errors import DivergedError
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.rollout import roll, table
 from psimlearn.filter.step import prior
-from psimlearn.learners.ridge import Counting, Learner
+from psimlearn.learners import Counting, Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
 from psimlearn.train.examples import TrainingRows, examples

@@ -16,7 +16,7 @@ from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import inputs_at, room
 from psimlearn.filter.scaling import CONSTANT, Scaling, standardisation
 from psimlearn.filter.step import prior
-from psimlearn.learners.ridge import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
+from psimlearn.learners import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (
     carried_forward,

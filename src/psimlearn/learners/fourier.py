@@ -1,0 +1,106 @@
+"""Ridge regression on random Fourier features."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float
+
+from psimlearn.errors import SettingsError
+from psimlearn.filter.fourier import fourier_features
+from psimlearn.filter.regressors import RandomFourier
+from psimlearn.learners.ridge import Coordinates, GramSums, Ridge, solved_in
+
+__all__ = ["CHUNK", "RandomFourierRidge"]
+
+CHUNK = 4096
+"""The number of rows mapped to random features at a time: bounds the memory of a summary."""
+
+
+@dataclass(frozen=True)
+class RandomFourierRidge:
+    """Ridge regression on random Fourier features of a Gaussian kernel.
+
+    Args:
+        n_features: the number of cosines and sines together.
+        alpha: the penalty per example, as in `Ridge`.
+        raw_inputs: append the inputs themselves, so that a linear part need not be learnt from cosines.
+        bandwidth_factor: the bandwidth over the median distance between inputs.
+    """
+
+    n_features: int = 500
+    alpha: float = 1e-6
+    raw_inputs: bool = True
+    bandwidth_factor: float = 1.0
+    intercept: bool = True
+    coordinates: Coordinates | None = field(default=None, compare=False, repr=False)
+    """Coordinates as in `Ridge`, for the raw inputs; distances are measured in the `kernel` coordinates."""
+    directions: Float[np.ndarray, "p half"] | None = field(default=None, compare=False, repr=False)
+    """The random directions, frozen by `prepare`."""
+
+    def __post_init__(self) -> None:
+        """Refuse an odd number of features, as cosines and sines come in pairs, and settings out of range."""
+        if self.n_features < 2 or self.n_features % 2:
+            raise SettingsError(f"n_features: required an even number of at least 2, received {self.n_features}.")
+        if not self.bandwidth_factor > 0:
+            raise SettingsError(f"bandwidth_factor: required a number above 0, received {self.bandwidth_factor}.")
+        Ridge(self.alpha)
+
+    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "RandomFourierRidge":
+        """Freeze the bandwidth and the random directions; directions frozen before stay."""
+        if self.directions is not None:
+            return self
+        seen = z if self.coordinates is None else z @ self.coordinates.kernel
+        bandwidth = self.bandwidth_factor * _median_distance(seen, rng)
+        directions = rng.standard_normal((z.shape[1], self.n_features // 2)) / bandwidth
+        return replace(
+            self, directions=directions if self.coordinates is None else self.coordinates.kernel @ directions
+        )
+
+    def summarise(
+        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, GramSums] | None = None
+    ) -> GramSums:
+        """The Gram sums of the mapped examples; `same` is ignored, as every feature depends on every column of z."""
+        total = self._ridge.summarise(self._features(z[:CHUNK]), y[:CHUNK])
+        for i in range(CHUNK, len(z), CHUNK):
+            total = self.merge(total, self._ridge.summarise(self._features(z[i : i + CHUNK]), y[i : i + CHUNK]))
+        return total
+
+    def merge(self, a: GramSums, b: GramSums) -> GramSums:
+        """The Gram sums of both, added."""
+        return self._ridge.merge(a, b)
+
+    def solve(self, stats: GramSums) -> RandomFourier:
+        """The ridge regression on mapped examples, with cosines and sines scaled to approximate a kernel."""
+        half = self._frozen.shape[1]
+        if self.coordinates is not None:
+            blocks = [scipy.sparse.eye_array(2 * half) * half**-0.5, *[self.coordinates.ridge] * self.raw_inputs]
+            mapped = solved_in(scipy.sparse.block_diag(blocks, format="csr"), stats, self.alpha)
+            return RandomFourier(self._frozen, self.raw_inputs, mapped)
+        scale = np.ones(len(stats.z))
+        scale[: 2 * half] = half**-0.5
+        linear = self._ridge.solve(stats.scaled(scale))
+        return RandomFourier(self._frozen, self.raw_inputs, replace(linear, weights=scale[:, None] * linear.weights))
+
+    @property
+    def _ridge(self) -> Ridge:
+        return Ridge(self.alpha, self.intercept)
+
+    @property
+    def _frozen(self) -> Float[np.ndarray, "p half"]:
+        if self.directions is None:
+            raise RuntimeError("required random directions, received none: call RandomFourierRidge.prepare first.")
+        return self.directions
+
+    def _features(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b width"]:
+        features: np.ndarray = fourier_features(z, self._frozen, self.raw_inputs)
+        return features
+
+
+def _median_distance(z: Float[np.ndarray, "b p"], rng: np.random.Generator, most: int = 1000) -> float:
+    """The median distance between at most `most` rows; 1 if it is zero."""
+    some = z if len(z) <= most else z[rng.choice(len(z), most, replace=False)]
+    norms = np.sum(some**2, axis=1)
+    squared = norms[:, None] + norms - 2 * some @ some.T
+    median = float(np.median(squared[np.triu_indices(len(some), 1)])) if len(some) > 1 else 0.0
+    return np.sqrt(median) if median > 0 else 1.0
