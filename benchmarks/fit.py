@@ -18,9 +18,8 @@ import numpy as np
 from sklearn.linear_model import Ridge as SklearnRidge
 
 from psimlearn.datasets import random_system
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Linear, RandomFourier, Stack
 from psimlearn.filter.fourier import fourier_features
-from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, dagger

@@ -25,10 +25,8 @@ from typing import Any
 import numpy as np
 
 from psimlearn.datasets import LinearSystem, random_system
-from psimlearn.filter.features import Stack
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter, Linear, Stack
 from psimlearn.filter.live import Live
-from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories

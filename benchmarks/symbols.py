@@ -24,7 +24,7 @@ from psimlearn.baselines import KGram, OperatorModel, spectral, word_moments
 from psimlearn.datasets import HiddenMarkov, long_memory_hmm, three_state_hmm
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import Forecaster, errors_by_horizon
-from psimlearn.filter.onehot import OneHotProduct
+from psimlearn.filter import OneHotProduct
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.losses import LogLoss

@@ -15,13 +15,20 @@ import pytest
 from oracles import ragged
 from psimlearn.errors import ModelFileError
 from psimlearn.files.model import load, save
+from psimlearn.filter import (
+    Feedback,
+    Filter,
+    Linear,
+    MeanAndVariance,
+    OneHotMarginals,
+    OneHotProduct,
+    RandomFourier,
+    Scaling,
+    SecondMoment,
+    Stack,
+    StackSquares,
+)
 from psimlearn.filter.conditioning import Conditional, Projected
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.onehot import OneHotMarginals, OneHotProduct
-from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
-from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.uncertainty import LEVELS, Calibration
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.trajectories import Trajectories

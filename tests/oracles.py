@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import Ridge as SklearnRidge
 
-from psimlearn.filter.features import Features
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Features, Filter
 from psimlearn.recordings.trajectories import Trajectories
 
 

@@ -10,7 +10,7 @@ from oracles import loop_beliefs
 from psimlearn.baselines import TrainingMean
 from psimlearn.datasets import random_system
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
+from psimlearn.filter import Features, SecondMoment, Stack, StackSquares
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.recordings.trajectories import Trajectories

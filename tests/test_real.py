@@ -8,8 +8,7 @@ import pytest
 import real
 from psimlearn.baselines import LastObservation
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter.features import Stack
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter, Stack
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger

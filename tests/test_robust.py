@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oracles import ragged
 from psimlearn.errors import DataError
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.filter import SecondMoment, Stack, StackSquares
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger, forward

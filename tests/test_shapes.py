@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from jaxtyping import Float, TypeCheckError
 
-from psimlearn.filter.features import Stack
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter import Linear, Stack
 from shapes import EVERY, begin_test, checked
 
 

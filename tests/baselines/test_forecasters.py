@@ -25,7 +25,7 @@ from psimlearn.baselines import (
 from psimlearn.datasets import random_system, three_state_hmm
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.evaluate import Forecaster
-from psimlearn.filter.features import SecondMoment, Stack
+from psimlearn.filter import SecondMoment, Stack
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger, forward

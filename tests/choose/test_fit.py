@@ -12,8 +12,7 @@ from oracles import ragged
 from psimlearn.datasets import hard_system, random_system
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
-from psimlearn.filter.features import Stack
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter import Linear, Stack
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger

@@ -10,8 +10,7 @@ from oracles import ragged
 from psimlearn.choose.resume import OBJECTS, Training, from_json, made_by, to_json, training_arrays, with_arrays
 from psimlearn.errors import ModelFileError
 from psimlearn.estimator.psim import PSIM
-from psimlearn.filter.features import Stack
-from psimlearn.filter.onehot import OneHotProduct
+from psimlearn.filter import OneHotProduct, Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.gaussian import GaussianLearner

@@ -15,7 +15,7 @@ from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, Round, dagger

@@ -8,7 +8,7 @@ import pytest
 from oracles import ragged
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import errors_by_horizon, time_folds
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger

@@ -503,7 +503,7 @@ def test_info(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
 def test_models_from_python_say_less(kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A filter without names takes the columns as they come."""
     from psimlearn import save
-    from psimlearn.filter.filter import Filter
+    from psimlearn.filter import Filter
 
     bare: Filter = PSIM(2, random_state=0, n_rounds=2).fit([part.values for part in kit.train]).filter_
     path, data = tmp_path / "bare.psim", tmp_path / "x.npz"

@@ -23,8 +23,7 @@ from psimlearn.cli.stream import stream
 from psimlearn.errors import DataError
 from psimlearn.evaluate.calibrate import with_calibration
 from psimlearn.files.model import save
-from psimlearn.filter.features import Features, SecondMoment, StackSquares
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Features, Filter, SecondMoment, StackSquares
 from psimlearn.filter.tabulate import answer_names, answers_to
 from psimlearn.train import Recipe, dagger
 

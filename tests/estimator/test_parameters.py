@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
-from psimlearn.filter.features import Stack, StackSquares
+from psimlearn.filter import Stack, StackSquares
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.train import Recipe
 from small import ONE, QUICK, Bare, called, several

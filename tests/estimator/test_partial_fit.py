@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from psimlearn.errors import DataError, DivergedError, PsimlearnError, SettingsError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe

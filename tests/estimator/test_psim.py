@@ -13,7 +13,7 @@ from psimlearn.datasets import random_system
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe

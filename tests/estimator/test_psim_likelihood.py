@@ -12,7 +12,7 @@ from psimlearn import PSIM, Trajectories
 from psimlearn.baselines import Kalman
 from psimlearn.datasets import three_state_hmm
 from psimlearn.errors import SettingsError
-from psimlearn.filter.features import StackSquares
+from psimlearn.filter import StackSquares
 from psimlearn.learners import Ridge
 from psimlearn.learners.gaussian import GaussianLearner, nats_and_gradient
 from psimlearn.recordings.alphabet import Alphabet

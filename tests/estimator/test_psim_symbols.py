@@ -17,7 +17,7 @@ from psimlearn.datasets import long_memory_hmm, three_state_hmm, two_state_hmm
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.estimator.parameters import interpreted
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter.onehot import OneHotProduct
+from psimlearn.filter import OneHotProduct
 from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.alphabet import Alphabet

@@ -14,7 +14,7 @@ from psimlearn.errors import ModelFileError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.saved import with_infinities, without_infinities
 from psimlearn.files import model as io
-from psimlearn.filter.features import StackSquares
+from psimlearn.filter import StackSquares
 from psimlearn.learners import RandomFourierRidge
 from small import ONE, QUICK, Bare, called, model, several, with_inputs
 

@@ -20,10 +20,7 @@ from psimlearn.errors import ModelFileError, PsimlearnError
 from psimlearn.files.features import FEATURES
 from psimlearn.files.model import load, read, save
 from psimlearn.files.regressors import REGRESSORS
-from psimlearn.filter.features import Stack
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.regressors import Linear, RandomFourier
+from psimlearn.filter import Feedback, Filter, Linear, RandomFourier, Stack
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.train import Recipe, best, dagger, forward

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from psimlearn.filter import features
-from psimlearn.filter.features import VARIANCE_FLOOR, Features, Persistent, SecondMoment, Stack, StackSquares, Variances
+from psimlearn.filter import Features, SecondMoment, Stack, StackSquares, features
+from psimlearn.filter.features import VARIANCE_FLOOR, Persistent, Variances
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import dagger

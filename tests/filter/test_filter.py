@@ -10,13 +10,9 @@ import pytest
 from oracles import loop_beliefs, ragged
 from psimlearn.datasets import random_system
 from psimlearn.errors import DataError
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Feedback, Filter, Linear, Scaling, SecondMoment, Stack, StackSquares
 from psimlearn.filter.gaps import conditional_fill, error_covariance
-from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.scaling import Scaling
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.recordings.trajectories import Trajectories

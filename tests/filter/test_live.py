@@ -15,13 +15,9 @@ from sklearn.linear_model import LinearRegression
 
 from oracles import ragged
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Feedback, Filter, Linear, Scaling, SecondMoment, Stack, StackSquares
 from psimlearn.filter.live import Live
-from psimlearn.filter.regressors import Linear
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.filter.uncertainty import calibrated
@@ -449,12 +445,7 @@ def test_repr() -> None:
 LONG = """
 import sys, tracemalloc
 import numpy as np
-from psimlearn.filter.features import Stack
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
 from psimlearn.filter.live import Live
-from psimlearn.filter.regressors import Linear
-from psimlearn.filter.scaling import Scaling
 
 box = Feedback(np.zeros(4), np.ones(4), low=-np.ones(4), high=np.ones(4))
 step = Linear(np.full((8, 4), 0.1), np.zeros(4))

@@ -11,17 +11,25 @@ import numpy as np
 import pytest
 
 from oracles import ragged
+from psimlearn.filter import (
+    Features,
+    Feedback,
+    Filter,
+    Linear,
+    MeanAndVariance,
+    OneHotMarginals,
+    Opaque,
+    RandomFourier,
+    Scaling,
+    SecondMoment,
+    Stack,
+    StackSquares,
+)
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
-from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
 from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.live import Live
-from psimlearn.filter.onehot import OneHotMarginals
-from psimlearn.filter.regressors import Linear, MeanAndVariance, Opaque, RandomFourier
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.scaling import Scaling
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, weights_of
 

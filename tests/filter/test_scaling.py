@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from psimlearn.errors import DataError
-from psimlearn.filter.scaling import Scaling, standardisation
+from psimlearn.filter import Scaling
+from psimlearn.filter.scaling import standardisation
 
 NAN = np.nan
 

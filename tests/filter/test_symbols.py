@@ -16,9 +16,10 @@ from psimlearn.baselines import KGram, spectral, word_moments
 from psimlearn.datasets import HiddenMarkov, long_memory_hmm, three_state_hmm, two_state_hmm
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.evaluate import Forecaster, errors_by_horizon
+from psimlearn.filter import OneHot, OneHotMarginals, OneHotProduct
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
-from psimlearn.filter.onehot import LARGEST, OneHot, OneHotMarginals, OneHotProduct, onto_simplices, softmax
+from psimlearn.filter.onehot import LARGEST, onto_simplices, softmax
 from psimlearn.learners import Ridge
 from psimlearn.learners.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge, Update
 from psimlearn.recordings.alphabet import Alphabet

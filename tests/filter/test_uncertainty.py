@@ -14,7 +14,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from psimlearn import PSIM
 from psimlearn.datasets import LinearSystem, random_system
-from psimlearn.filter.features import SecondMoment
+from psimlearn.filter import SecondMoment
 from psimlearn.filter.uncertainty import LEVELS, Correlation, calibrated, gaussian_log_likelihood
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories

@@ -12,8 +12,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles import stacked_ridge
 from psimlearn.errors import DivergedError, SettingsError
+from psimlearn.filter import Linear
 from psimlearn.filter.fourier import fourier_features
-from psimlearn.filter.regressors import Linear
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.fourier import CHUNK

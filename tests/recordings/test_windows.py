@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.filter.rollout import inputs_at
 from psimlearn.learners import Ridge
 from psimlearn.recordings.schedule import schedule

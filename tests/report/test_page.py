@@ -11,7 +11,7 @@ import pytest
 from models import gappy, model_of_gappy
 from psimlearn import PSIM, Trajectories
 from psimlearn.evaluate.calibrate import with_calibration
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import Ridge
 from psimlearn.report import fit_page, model_page
 from psimlearn.train import best, dagger

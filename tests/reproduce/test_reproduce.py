@@ -14,7 +14,7 @@ from psimlearn.cli.main import cli
 from psimlearn.datasets import long_memory_system
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.command import reproduced
 from psimlearn.reproduce.experiment import Experiment, Job, experiment, names

@@ -23,8 +23,7 @@ from psimlearn.choose import fit as fitting
 from psimlearn.datasets import LinearSystem, long_memory_system, random_system
 from psimlearn.errors import DataError, MissingExtraError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter.features import Stack
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter, Stack
 from psimlearn.filter.rollout import roll
 from psimlearn.filter.rollout import table as laid_out
 from psimlearn.learners import RandomFourierRidge, Ridge

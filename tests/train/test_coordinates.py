@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from oracles import ragged
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.rollout import inputs_at
 from psimlearn.learners import RandomFourierRidge, Ridge

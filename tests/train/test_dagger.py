@@ -13,8 +13,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from oracles import literal_dagger, loop_beliefs, loop_examples, ragged, stacked_ridge
 from psimlearn.datasets import hard_system, random_system
 from psimlearn.files.model import read, save
-from psimlearn.filter.features import Stack, StackSquares
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter import Linear, Stack, StackSquares
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.recordings.trajectories import Trajectories

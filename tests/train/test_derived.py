@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oracles import ragged
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe

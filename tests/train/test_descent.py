@@ -9,8 +9,7 @@ import pytest
 
 from psimlearn.datasets import long_memory_system
 from psimlearn.errors import DivergedError, SettingsError
-from psimlearn.filter.features import Stack
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter, Stack
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Round, dagger

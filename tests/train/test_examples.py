@@ -7,7 +7,7 @@ import pytest
 
 from psimlearn.datasets import random_system
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter.features import Stack, StackSquares
+from psimlearn.filter import Stack, StackSquares
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger

@@ -6,7 +6,7 @@ import pytest
 from oracles import ragged, stacked_ridge
 from psimlearn.datasets import random_system
 from psimlearn.errors import DataError
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import Ridge
 from psimlearn.train import Recipe, best, forward
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from psimlearn.filter.features import Features, Stack, StackSquares
-from psimlearn.filter.onehot import OneHotProduct
+from psimlearn.filter import Features, OneHotProduct, Stack, StackSquares
 from psimlearn.train.losses import GaussianNLL, LogLoss, Loss, Squared
 
 RNG = np.random.default_rng

@@ -9,7 +9,7 @@ import pytest
 
 from oracles import ragged
 from psimlearn.errors import SettingsError
-from psimlearn.filter.features import SecondMoment, Stack
+from psimlearn.filter import SecondMoment, Stack
 from psimlearn.learners import Ridge
 from psimlearn.train import Recipe, best, dagger
 

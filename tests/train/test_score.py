@@ -5,7 +5,7 @@ import pytest
 
 from oracles import ragged
 from psimlearn.errors import DivergedError
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import Ridge
 from psimlearn.train import Round, best, dagger
 

@@ -12,7 +12,7 @@ import pytest
 from psimlearn.datasets import LinearSystem, hard_system, long_memory_system, noisy_pendulum, random_system
 from psimlearn.datasets.pendulum import PENDULUM_FLOOR
 from psimlearn.evaluate import Forecaster, errors_by_horizon
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.filter.rollout import roll, room
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from oracles import loop_beliefs, ragged
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter, SecondMoment, Stack, StackSquares
 from psimlearn.filter.rollout import roll
 from psimlearn.filter.rollout import table as laid_out
 from psimlearn.learners import RandomFourierRidge, Ridge

@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from psimlearn.baselines.constant import LastObservation
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.evaluate import Forecaster, errors_by_horizon
+from psimlearn.filter import Linear, Scaling
 from psimlearn.filter.gaps import conditional_fill, error_covariance
-from psimlearn.filter.regressors import Linear
-from psimlearn.filter.scaling import Scaling, standardisation
+from psimlearn.filter.scaling import standardisation
 from psimlearn.learners import Ridge
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from psimlearn.baselines.kalman import Kalman
 from psimlearn.baselines.smoother import filtered, records
 from psimlearn.baselines.systems import observability
-from psimlearn.filter.scaling import Scaling
+from psimlearn.filter import Scaling
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["LinearGaussian"]

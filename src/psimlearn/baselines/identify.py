@@ -8,8 +8,9 @@ from jaxtyping import Float
 from psimlearn.baselines.innovations import InnovationsModel
 from psimlearn.errors import DataError, DivergedError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
+from psimlearn.filter import Scaling
 from psimlearn.filter.gaps import conditional_fill
-from psimlearn.filter.scaling import Scaling, standardisation
+from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, futures, histories

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman
 from psimlearn.baselines.systems import observability, radius
-from psimlearn.filter.scaling import Scaling
+from psimlearn.filter import Scaling
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 

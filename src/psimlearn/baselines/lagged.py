@@ -8,7 +8,8 @@ from jaxtyping import Float
 from sklearn.base import clone
 
 from psimlearn.errors import SettingsError
-from psimlearn.filter.scaling import Scaling, standardisation
+from psimlearn.filter import Scaling
+from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places

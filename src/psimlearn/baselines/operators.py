@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import SettingsError
-from psimlearn.filter.onehot import OneHotProduct, onto_simplices
+from psimlearn.filter import OneHotProduct
+from psimlearn.filter.onehot import onto_simplices
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures

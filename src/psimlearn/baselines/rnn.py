@@ -13,7 +13,8 @@ from psimlearn.baselines.constant import LastObservation
 from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.extras import imported
-from psimlearn.filter.scaling import Scaling, standardisation
+from psimlearn.filter import Scaling
+from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import gridded, grids, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures

@@ -13,7 +13,7 @@ import numpy as np
 from psimlearn.choose.candidates import Candidate
 from psimlearn.choose.settings import Trainer
 from psimlearn.errors import DivergedError
-from psimlearn.filter.features import Features, Stack
+from psimlearn.filter import Features, Stack
 from psimlearn.learners import Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories

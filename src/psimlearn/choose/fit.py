@@ -17,8 +17,7 @@ from psimlearn.choose.summary import described, spectral_radius
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
 from psimlearn.extras import imported
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.onehot import OneHot
+from psimlearn.filter import Filter, OneHot
 from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.backprop import backprop, randomised

@@ -17,8 +17,7 @@ from psimlearn.choose.strategy import Methods, Strategy
 from psimlearn.choose.summary import error_table
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate.calibrate import with_calibration
-from psimlearn.filter.features import Stack
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter, Stack
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Recipe

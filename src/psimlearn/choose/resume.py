@@ -16,10 +16,9 @@ from psimlearn.errors import ModelFileError
 from psimlearn.files.checks import Arrays, require
 from psimlearn.files.codec import Codec, Group, Shapes, all_finite, decoded, encoded, grouped
 from psimlearn.files.features import FEATURES
+from psimlearn.filter import Filter, Linear, MeanAndVariance, RandomFourier
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
 from psimlearn.learners import Coordinates, GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge

@@ -7,7 +7,8 @@ import numpy as np
 
 from psimlearn.choose.search import Space
 from psimlearn.choose.settings import Settings
-from psimlearn.filter.features import Persistent, Stack
+from psimlearn.filter import Stack
+from psimlearn.filter.features import Persistent
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.recordings.trajectories import Trajectories

@@ -10,7 +10,7 @@ from psimlearn.choose.settings import Settings
 from psimlearn.choose.splits import Split
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate import Forecaster
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Recipe

@@ -8,8 +8,7 @@ from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, Measure, errors_by_horizon
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter import Filter, Linear
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["NATS", "described", "error_table", "spectral_radius", "summarised"]

@@ -19,9 +19,8 @@ from psimlearn.choose.splits import Split
 from psimlearn.choose.strategy import Methods, Strategy
 from psimlearn.choose.summary import NATS, error_table
 from psimlearn.choose.watch import Watch
+from psimlearn.filter import Filter, OneHot
 from psimlearn.filter.contexts import MOST_CONTEXTS
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.onehot import OneHot
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.losses import LogLoss

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from psimlearn.cli.columns import NO_COLUMNS, Columns
 from psimlearn.errors import DataError
 from psimlearn.files.model import read
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 
 __all__ = ["Model", "opened", "read_for"]
 

@@ -9,9 +9,8 @@ from jaxtyping import Float
 
 from psimlearn.cli.rows import ParsedRow
 from psimlearn.errors import DataError
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter, State
 from psimlearn.filter.live import Live
-from psimlearn.filter.step import State
 from psimlearn.filter.tabulate import answers
 
 __all__ = ["Session", "Sessions", "Step"]

@@ -11,7 +11,7 @@ from psimlearn.cli.options import say
 from psimlearn.cli.rows import ParsedRow, Wanted, csv_rows, json_rows
 from psimlearn.cli.sessions import Sessions, Step
 from psimlearn.errors import DataError
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.filter.tabulate import answer_names
 
 __all__ = ["stream"]

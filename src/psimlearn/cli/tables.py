@@ -10,7 +10,7 @@ from rich.table import Table
 
 from psimlearn.evaluate import Comparison
 from psimlearn.evaluate.residuals import coverage
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["comparison_table", "coverage_table", "error_table", "optimum_table"]

@@ -7,12 +7,9 @@ from jaxtyping import Float, Int
 
 from psimlearn.baselines.operators import Moments, OperatorModel
 from psimlearn.errors import SettingsError
+from psimlearn.filter import Feedback, Filter, Linear, OneHot, OneHotProduct, Scaling
 from psimlearn.filter.conditioning import Conditional
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.onehot import OneHot, OneHotProduct, drawn
-from psimlearn.filter.regressors import Linear
-from psimlearn.filter.scaling import Scaling
+from psimlearn.filter.onehot import drawn
 
 __all__ = ["HiddenMarkov", "long_memory_hmm", "three_state_hmm", "two_state_hmm"]
 

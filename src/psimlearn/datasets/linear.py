@@ -10,11 +10,7 @@ import scipy.signal
 from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman, StationaryKalman
-from psimlearn.filter.features import Stack
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.regressors import Linear
-from psimlearn.filter.scaling import Scaling
+from psimlearn.filter import Feedback, Filter, Linear, Scaling, Stack
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["LinearSystem", "Stationary", "hard_system", "long_memory_system", "random_system"]

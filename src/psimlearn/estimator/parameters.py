@@ -10,8 +10,7 @@ from sklearn.base import is_regressor
 from psimlearn.choose.settings import Settings, Trainer
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.estimator.checks import at_least_one, is_auto, level_weight_of, not_negative, one_of, rank_of, switch
-from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
-from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
+from psimlearn.filter import Features, OneHot, OneHotMarginals, OneHotProduct, SecondMoment, Stack, StackSquares
 from psimlearn.learners import Learner, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.gaussian import GaussianLearner

@@ -19,7 +19,7 @@ from psimlearn.estimator.checks import at_least_one, seed_of, watch_of
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
 from psimlearn.estimator.saved import Contents, load, save
 from psimlearn.estimator.scores import mean_log_likelihood, r_squared
-from psimlearn.filter.features import Features
+from psimlearn.filter import Features
 from psimlearn.filter.live import Live
 from psimlearn.filter.predict import foretold
 from psimlearn.filter.rollout import rolled

@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from psimlearn.estimator.channels import checked
-from psimlearn.filter.scaling import Scaling, standardisation
+from psimlearn.filter import Scaling
+from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["TrajectoryScaler"]

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["mean_log_likelihood", "r_squared"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.predict import claimed_variance, coming_inputs
 from psimlearn.filter.rollout import rolled

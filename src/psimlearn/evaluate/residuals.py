@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from psimlearn.evaluate.calibrate import Unseen, with_calibration
 from psimlearn.evaluate.folds import cut
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from psimlearn.files.checks import require
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
-from psimlearn.filter.onehot import LARGEST, OneHotMarginals, OneHotProduct
+from psimlearn.filter import OneHotMarginals, OneHotProduct, SecondMoment, Stack, StackSquares
+from psimlearn.filter.onehot import LARGEST
 
 __all__ = ["FEATURES", "features_name"]
 

@@ -23,7 +23,7 @@ from psimlearn.files.container import as_json, pack, unpack
 from psimlearn.files.parts import CONSTANTS, OPTIONAL, PARTS, Constants
 from psimlearn.files.regressors import REGRESSORS
 from psimlearn.files.settings import alphabet, checked, known, written
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 
 __all__ = ["Saved", "load", "read", "save"]
 

@@ -9,9 +9,7 @@ from jaxtyping import Float
 from psimlearn.files.checks import require
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.regressors import Linear
-from psimlearn.filter.scaling import Scaling
+from psimlearn.filter import Feedback, Linear, Scaling
 from psimlearn.filter.uncertainty import LEVELS, Calibration
 
 __all__ = ["CONSTANTS", "OPTIONAL", "PARTS", "Constants"]

@@ -9,9 +9,9 @@ import numpy as np
 from psimlearn.errors import ModelFileError
 from psimlearn.files.checks import Arrays
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
+from psimlearn.filter import Linear, MeanAndVariance, RandomFourier
 from psimlearn.filter.conditioning import Conditional, Link, Projected
 from psimlearn.filter.contexts import MOST_CONTEXTS
-from psimlearn.filter.regressors import Linear, MeanAndVariance, RandomFourier
 
 __all__ = ["REGRESSORS", "linear", "linear_arrays", "linear_shapes", "regressor_name"]
 

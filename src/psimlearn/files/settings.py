@@ -8,7 +8,7 @@ from psimlearn.files.checks import counts, require, shown
 from psimlearn.files.codec import Group, Known
 from psimlearn.files.features import FEATURES, features_name
 from psimlearn.files.regressors import REGRESSORS, regressor_name
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.recordings.alphabet import Alphabet
 
 __all__ = ["alphabet", "checked", "known", "written"]

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import get_tags
 
-from psimlearn.filter.regressors import Opaque
+from psimlearn.filter import Opaque
 
 __all__ = ["BlackBox", "SklearnLearner", "Stacked"]
 

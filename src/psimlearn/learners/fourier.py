@@ -7,8 +7,8 @@ import scipy.sparse
 from jaxtyping import Float
 
 from psimlearn.errors import SettingsError
+from psimlearn.filter import RandomFourier
 from psimlearn.filter.fourier import fourier_features
-from psimlearn.filter.regressors import RandomFourier
 from psimlearn.learners.ridge import Coordinates, GramSums, Ridge, solved_in
 
 __all__ = ["CHUNK", "RandomFourierRidge"]

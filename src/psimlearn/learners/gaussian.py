@@ -11,7 +11,8 @@ from jaxtyping import Float
 from scipy.optimize import minimize
 
 from psimlearn.errors import DivergedError
-from psimlearn.filter.regressors import LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE, Linear, MeanAndVariance
+from psimlearn.filter import Linear, MeanAndVariance
+from psimlearn.filter.regressors import LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE
 from psimlearn.learners.blackbox import FromSample, Stacked
 from psimlearn.learners.ridge import Ridge
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter.regressors import Regressor
+from psimlearn.filter import Regressor
 
 __all__ = ["Counting", "Learner", "Stats"]
 

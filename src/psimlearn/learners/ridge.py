@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DivergedError, SettingsError
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter import Linear
 
 __all__ = ["Coordinates", "GramSums", "Ridge", "generalised_alpha", "solved_in"]
 

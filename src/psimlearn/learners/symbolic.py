@@ -16,10 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from psimlearn.errors import SettingsError
+from psimlearn.filter import Linear, OneHot, Opaque
 from psimlearn.filter.conditioning import CERTAIN, Conditional, Projected, recent_symbols
 from psimlearn.filter.contexts import Contexts
-from psimlearn.filter.onehot import OneHot, onto_simplices
-from psimlearn.filter.regressors import Linear, Opaque
+from psimlearn.filter.onehot import onto_simplices
 from psimlearn.learners.blackbox import FromSample, Stacked
 from psimlearn.learners.ridge import GramSums, Ridge
 

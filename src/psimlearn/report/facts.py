@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.score import Round
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from psimlearn import __version__
 from psimlearn.evaluate import residuals
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.report import html, quality, surprises
 from psimlearn.report.facts import Facts

@@ -11,7 +11,7 @@ import numpy as np
 
 from psimlearn.errors import SettingsError
 from psimlearn.extras import imported
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.trajectory import Trajectory

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from psimlearn.choose.summary import METHODS
 from psimlearn.evaluate import residuals
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.report import html
 from psimlearn.report.facts import Facts

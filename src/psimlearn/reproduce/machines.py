@@ -8,9 +8,7 @@ import numpy as np
 
 from psimlearn.baselines.tuned import WORSE, Tuned
 from psimlearn.estimator.psim import PSIM
-from psimlearn.filter.features import Features, Stack, StackSquares
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.scaling import Scaling
+from psimlearn.filter import Features, Filter, Scaling, Stack, StackSquares
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.given import Given

@@ -22,7 +22,7 @@ from psimlearn.datasets import (
 )
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, errors_by_horizon, folds, power, time_folds
-from psimlearn.filter.scaling import Scaling
+from psimlearn.filter import Scaling
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["Fold", "fold_of", "missing"]

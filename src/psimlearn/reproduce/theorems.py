@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter.features import Features, Stack
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter import Features, Filter, Linear, Stack
 from psimlearn.filter.rollout import rolled
 from psimlearn.learners import GramSums, Ridge
 from psimlearn.recordings.schedule import schedule

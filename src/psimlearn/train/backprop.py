@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.errors import SettingsError
-from psimlearn.filter.features import Features
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Features, Filter
 from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.descent import Descent, Optimiser, check_optimiser, descend, patient

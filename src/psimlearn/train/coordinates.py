@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Float
 
-from psimlearn.filter.features import Stack
-from psimlearn.filter.feedback import Feedback
+from psimlearn.filter import Feedback, Stack
 from psimlearn.learners import Coordinates
 
 __all__ = ["relative", "weighted"]

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psimlearn.filter.features import Features
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Features, Filter
 from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.examples import examples

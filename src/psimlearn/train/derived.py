@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Float
 
-from psimlearn.filter.features import Stack
+from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.train.coordinates import relative, weighted

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter.features import Features, Stack
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Features, Filter, Stack
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.rollout import Rollout, Table, roll
 from psimlearn.filter.step import prior

@@ -7,9 +7,7 @@ import numpy as np
 from jaxtyping import Int
 
 from psimlearn.errors import DataError
-from psimlearn.filter.features import Features
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.regressors import Regressor
+from psimlearn.filter import Features, Filter, Regressor
 from psimlearn.filter.rollout import inputs_at
 from psimlearn.filter.step import following
 from psimlearn.learners import Learner, Stats

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from psimlearn.errors import DataError
-from psimlearn.filter.filter import Filter
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter import Filter, Linear
 from psimlearn.filter.rollout import rolled
 from psimlearn.learners import GramSums, Ridge, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.evaluate import mean_square
-from psimlearn.filter.features import Features, Variances
+from psimlearn.filter import Features
+from psimlearn.filter.features import Variances
 
 __all__ = ["GaussianNLL", "LogLoss", "Loss", "Squared"]
 

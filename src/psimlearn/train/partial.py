@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.errors import DivergedError
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.filter.rollout import roll, table
 from psimlearn.filter.step import prior
 from psimlearn.learners import Counting, Learner

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.filter.features import Features, Persistent, Stack, StackSquares
-from psimlearn.filter.onehot import OneHot
+from psimlearn.filter import Features, OneHot, Stack, StackSquares
+from psimlearn.filter.features import Persistent
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["Init", "Prior", "Recipe", "check"]

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError, DivergedError
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Filter
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.rollout import Table, roll, table
 from psimlearn.filter.step import expected

@@ -6,15 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter.features import Features, Stack
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling, Stack
 from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.layout import Layout, lay_out
-from psimlearn.filter.onehot import OneHot, onto_simplices
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.rollout import inputs_at, room
-from psimlearn.filter.scaling import CONSTANT, Scaling, standardisation
+from psimlearn.filter.scaling import CONSTANT, standardisation
 from psimlearn.filter.step import prior
 from psimlearn.learners import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories

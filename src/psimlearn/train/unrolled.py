@@ -19,14 +19,11 @@ from jaxtyping import Float
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
-from psimlearn.filter.feedback import Feedback
-from psimlearn.filter.filter import Filter
+from psimlearn.filter import Feedback, Filter, Linear, RandomFourier, SecondMoment, Stack, StackSquares, State
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.gaps import gain_fill, pattern_gains
-from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.rollout import table
-from psimlearn.filter.step import Recursion, State, advance, take
+from psimlearn.filter.step import Recursion, advance, take
 from psimlearn.recordings.schedule import gridded, grids
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
