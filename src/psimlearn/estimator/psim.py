@@ -23,6 +23,7 @@ from psimlearn.filter import Features
 from psimlearn.filter.live import Live
 from psimlearn.filter.predict import foretold
 from psimlearn.filter.rollout import rolled
+from psimlearn.filter.smooth import impute, smooth
 from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners import Learner, Ridge
 from psimlearn.recordings.trajectories import Trajectories
@@ -222,8 +223,25 @@ class PSIM(TransformerMixin, BaseEstimator):
         if not return_std and coverage is None:
             return given.one_each(self.filter_.ahead(state, steps, inputs))
         prediction = self.filter_.predict(state, steps, inputs)
-        beside = (prediction.std,) if coverage is None else prediction.interval(coverage)
-        return tuple(given.one_each(part) for part in (prediction.mean, *beside))
+        return tuple(given.one_each(part) for part in prediction.parts(return_std, coverage))
+
+    def smooth(self, X: Any, return_std: bool = False, coverage: float | None = None) -> Any:
+        """E[x_t | the whole recording], in the form of X: observed entries as they are, gaps filled from both sides.
+
+        Args:
+            X: recordings.
+            return_std: return (mean, std); zero for observed entries.
+            coverage: return (mean, low, high) with intervals that hold this share of the missing observations.
+        """
+        given = asked(self, X)
+        parts = smooth(self.filter_, given.trajectories).parts(return_std, coverage)
+        answers = tuple(given.returned(part, channels=True) for part in parts)
+        return answers if len(answers) > 1 else answers[0]
+
+    def impute(self, X: Any) -> Any:
+        """The recordings with their gaps filled from both sides, in the form of X; observed entries stay untouched."""
+        given = asked(self, X)
+        return given.returned(impute(self.filter_, given.trajectories), channels=True)
 
     def transform(self, X: Any) -> Any:
         """The belief after each row, in standardised units; in the form of X."""

@@ -169,8 +169,7 @@ class Live:
         state = self._state(self._belief_given(inputs))
         if not return_std and coverage is None:
             return [self.filter.ahead(state, int(steps), inputs)]
-        prediction = self.filter.predict(state, int(steps), inputs)
-        return [prediction.mean, *((prediction.std,) if coverage is None else prediction.interval(coverage))]
+        return self.filter.predict(state, int(steps), inputs).parts(return_std, coverage)
 
     def _state(self, belief: Float[np.ndarray, "b d"]) -> State:
         """The memory of all streams, with this belief."""

@@ -36,6 +36,12 @@ class Prediction:
         reach = self.std * self.calibration.reach(self.horizon, coverage)
         return self.mean - reach, self.mean + reach
 
+    def parts(self, return_std: bool, coverage: float | None) -> list[Float[np.ndarray, "*b n"]]:
+        """The mean, and as asked for the standard deviation, or bounds of this coverage."""
+        if coverage is not None:
+            return [self.mean, *self.interval(coverage)]
+        return [self.mean, self.std] if return_std else [self.mean]
+
     def at(self, place: Any) -> "Prediction":
         """Pick some of the predictions, by an index into all axes but the last, the channels."""
         return replace(self, mean=self.mean[place], std=self.std[place], horizon=self.horizon[place])
