@@ -5,7 +5,7 @@ and shards of the data can be summarised apart and merged in any order.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +14,7 @@ from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.filter import Linear
 from psimlearn.learners.learner import Y, Z
 
-__all__ = ["Coordinates", "GramSums", "Ridge", "generalised_alpha", "solved_in"]
+__all__ = ["Coordinates", "GramSums", "InCoordinates", "Ridge", "generalised_alpha", "solved_in"]
 
 NOTHING = 1e-140
 """A variance below this counts as zero: its square would underflow."""
@@ -52,6 +52,15 @@ class Coordinates(NamedTuple):
 
     ridge: Any
     kernel: Any
+
+
+@runtime_checkable
+class InCoordinates(Protocol):
+    """A learner, as a dataclass, with a field for coordinates of z. Only such a learner can use a level weight."""
+
+    @property
+    def coordinates(self) -> Coordinates | None:
+        """The coordinates; None for z itself. Trainers set them before they call `prepare`."""
 
 
 @dataclass(frozen=True)

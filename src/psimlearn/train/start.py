@@ -1,7 +1,7 @@
 """Where training begins: scaling, the first belief, the first examples, the first filter."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +13,7 @@ from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.rollout import inputs_at, room
 from psimlearn.filter.scaling import CONSTANT, standardisation
 from psimlearn.filter.step import prior
-from psimlearn.learners import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
+from psimlearn.learners import Counting, InCoordinates, Learner, Ridge, Stats, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, example_rows, futures, histories, lag_places, whole_futures
 from psimlearn.train.coordinates import relative, weighted
@@ -114,11 +114,13 @@ def _in_coordinates(
     learner: Learner[Any], filter: Filter, recipe: Recipe, z: Float[np.ndarray, "examples p"]
 ) -> Learner[Any]:
     """The learner, with a penalty on changes and levels if the recipe asks for it and the learner can."""
-    if recipe.level_weight is None or not isinstance(learner, Ridge | RandomFourierRidge):
+    if recipe.level_weight is None or not isinstance(learner, InCoordinates):
         return learner
     change = relative(filter, z.shape[1])
     deviation, of_columns = np.std(z @ change, axis=0), np.std(z, axis=0)
-    return replace(learner, coordinates=weighted(filter, change, deviation, of_columns, recipe.level_weight))
+    coordinates = weighted(filter, change, deviation, of_columns, recipe.level_weight)
+    changed: Learner[Any] = replace(cast(Any, learner), coordinates=coordinates)  # a dataclass, which mypy cannot know
+    return changed
 
 
 def _history_beliefs(layout: Layout, features: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
