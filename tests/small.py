@@ -1,6 +1,7 @@
 """Small recordings, quick settings and models fitted once in a process, for the tests of the estimator."""
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -8,7 +9,8 @@ import numpy as np
 
 from oracles import ragged
 from psimlearn.estimator.psim import PSIM
-from psimlearn.learners import Ridge
+from psimlearn.filter import Linear
+from psimlearn.learners import Coordinates, GramSums, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 
 RNG = np.random.default_rng
@@ -69,3 +71,27 @@ class Bare:
 
     def observations(self, m: np.ndarray) -> np.ndarray:
         return m.reshape(len(m), 2, -1)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The least that a learner needs: ridge regression without coordinates."""
+
+    def prepare(self, z: np.ndarray, rng: np.random.Generator) -> "Plain":
+        return self
+
+    def summarise(self, z: np.ndarray, y: np.ndarray, same: Any = None) -> GramSums:
+        return Ridge(1e-2).summarise(z, y)
+
+    def merge(self, a: GramSums, b: GramSums) -> GramSums:
+        return Ridge(1e-2).merge(a, b)
+
+    def solve(self, stats: GramSums) -> Linear:
+        return Ridge(1e-2, coordinates=getattr(self, "coordinates", None)).solve(stats)
+
+
+@dataclass(frozen=True)
+class WithCoordinates(Plain):
+    """The same with a field for coordinates."""
+
+    coordinates: Coordinates | None = None

@@ -128,6 +128,29 @@ def test_inline_formulas_hold_nothing_that_markdown_takes_for_its_own(page: Path
         assert not re.search(r"\\[^A-Za-z]|[*`|\n]", formula), f"{page.name}: {formula}"
 
 
+# -- names of the code -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", of_pages(PAGES))
+def test_pages_import_from_doors_only(page: Path) -> None:
+    """A page needs `psimlearn` and its packages, never a module inside a package."""
+    for block in blocks(page):
+        assert not re.search(r"(from|import) psimlearn\.\w+\.\w", block.text), f"{page.name}, line {block.line}"
+
+
+def test_the_map_names_every_room_and_only_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "psimlearn"
+    rooms = {file.parent.name for file in source.glob("*/__init__.py")}
+    assert rooms | {"extras", "errors"} == set(
+        re.findall(r"`(\w+)`", "".join(re.findall(r"^\| \d+ \|([^|]*)\|", text, re.M)))
+    )
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", text)
+    assert len(named) > 20
+    for path in named:
+        assert (source / path).exists() or (ROOT / path).exists(), path
+
+
 # -- links -----------------------------------------------------------------------------------------------------------
 
 
@@ -188,7 +211,7 @@ def test_the_api_page_has_every_public_name() -> None:
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     for name in psimlearn.__all__:
         assert re.search(rf"^- \*\*`{name}\b", text, flags=re.M), name
-    for module in ("baselines", "datasets", "train"):
+    for module in ("baselines", "datasets", "filter", "train"):
         source = (ROOT / "src" / "psimlearn" / module / "__init__.py").read_text(encoding="utf-8")
         for name in re.findall(r'"(\w+)"', source[source.index("__all__") :]):
             assert re.search(rf"^- (\*\*)?`{name}\b", text, flags=re.M), name

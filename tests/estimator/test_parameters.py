@@ -13,7 +13,7 @@ from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.filter import Stack, StackSquares
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.train import Recipe
-from small import ONE, QUICK, Bare, called, several
+from small import ONE, QUICK, Bare, Plain, WithCoordinates, called, several
 
 BAD: list[tuple[dict[str, Any], str]] = [
     *(({"window": bad}, "window") for bad in (0, -1, 2.0, "5", None, True)),
@@ -39,6 +39,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"prior": "zero", "level_weight": 0.5}, "level_weight"),
     ({"prior": "last", "level_weight": 0.5, "features": "squares"}, "level_weight"),
     ({"prior": "last", "level_weight": 0.5, "learner": SklearnRidge()}, "level_weight"),
+    ({"prior": "last", "level_weight": 0.5, "learner": Plain()}, "level_weight"),
     ({"rank": 2, "features": "moments"}, "rank"),
     ({"rank": "auto", "features": "moments"}, "rank"),
     ({"recipe": Recipe(lags=0)}, "lags"),
@@ -89,3 +90,14 @@ def test_every_setting_gives_a_filter(own: dict[str, Any]) -> None:
     fitted = PSIM(**ONE | own).fit(several())
     assert np.isfinite(np.concatenate(fitted.predict(several(1), 3))).all()
     assert not np.isnan(np.concatenate(fitted.score_samples(several(1)))).any()
+
+
+def test_a_new_learner_uses_level_weights_if_it_has_coordinates() -> None:
+    """Without coordinates all level weights would give the same filter, so none is tried."""
+    options = QUICK | {"prior": "auto", "lags": 2, "refit": False}
+    plain, relative, ridge = (
+        PSIM(**options, learner=a).fit(several()) for a in (Plain(), WithCoordinates(), Ridge(1e-2))
+    )
+    assert {trial["level_weight"] for trial in plain.trials_} == {None}
+    assert {trial["level_weight"] for trial in relative.trials_} == {None, 1.0, 0.1}
+    np.testing.assert_allclose(relative.predict(several(1)[0]), ridge.predict(several(1)[0]), rtol=0, atol=1e-10)

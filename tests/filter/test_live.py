@@ -445,6 +445,7 @@ def test_repr() -> None:
 LONG = """
 import sys, tracemalloc
 import numpy as np
+from psimlearn.filter import Feedback, Filter, Linear, Scaling, Stack
 from psimlearn.filter.live import Live
 
 box = Feedback(np.zeros(4), np.ones(4), low=-np.ones(4), high=np.ones(4))

@@ -3,6 +3,7 @@
 Filters are made of random numbers and not trained: the tests are about runners, and every combination is cheap.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -131,29 +132,45 @@ def close(a: Any, b: Any) -> None:
     np.testing.assert_allclose(a, b, rtol=0, atol=CLOSE)
 
 
+def whole(filter: Filter, data: Trajectories) -> np.ndarray:
+    """All recordings at once."""
+    rollout = rolled(filter, data)
+    close(rollout.z[:, : len(filter.feedback.mean)], filter.feedback(rollout.held))
+    return rollout.layout.plan.packed(rollout.beliefs)
+
+
+def alone(filter: Filter, data: Trajectories) -> np.ndarray:
+    """One live stream, reset before every recording."""
+    live, met = Live(filter), []
+    for part in data:
+        live.reset()
+        for t, x in enumerate(part.values):
+            u = () if part.inputs is None else (part.inputs[t], part.inputs[min(t + 1, len(part) - 1)])
+            live.update(x, *u)
+            met.append(live.belief)
+    return np.array(met)
+
+
+RUNNERS: list[Callable[[Filter, Trajectories], np.ndarray | None]] = [whole, alone]
+"""Each returns the belief after every row, in the order of the recordings; None for filters or data that it refuses."""
+
+
 def hold(filter: Filter, data: Trajectories) -> None:
     """Hold every runner to the textbook."""
     slow = textbook(filter, data)
+    for runner in RUNNERS:
+        met = runner(filter, data)
+        if met is not None:
+            close(met, np.concatenate([beliefs[1:] for beliefs in slow]))
     before, after = filter.run(data)
     close(before, np.concatenate([beliefs[:-1] for beliefs in slow]))
     close(after.belief, np.stack([beliefs[-1] for beliefs in slow]))
-    rollout = rolled(filter, data)
-    close(rollout.layout.plan.packed(rollout.beliefs), np.concatenate([beliefs[1:] for beliefs in slow]))
-    close(rollout.z[:, : len(filter.feedback.mean)], filter.feedback(rollout.held))
-    hold_live(filter, data, slow)
+    hold_bank(filter, data, slow)
 
 
-def hold_live(filter: Filter, data: Trajectories, slow: list[np.ndarray]) -> None:
-    """Hold a single stream, and a bank whose streams start again when their recordings end, to the textbook."""
-    alone, bank = Live(filter), Live(filter, len(data))
-    met = []
-    for part in data:
-        alone.reset()
-        for t, x in enumerate(part.values):
-            u = () if part.inputs is None else (part.inputs[t], part.inputs[min(t + 1, len(part) - 1)])
-            alone.update(x, *u)
-            met.append(alone.belief)
-    close(met, np.concatenate([beliefs[1:] for beliefs in slow]))
+def hold_bank(filter: Filter, data: Trajectories, slow: list[np.ndarray]) -> None:
+    """Hold a bank of streams, each of which starts again when its recording ends, to the textbook."""
+    bank = Live(filter, len(data))
     clock, met, expected = np.zeros(len(data), dtype=int), [], []
     last = data.lengths - 1
     for _ in range(int(data.lengths.max()) + 3):

@@ -72,7 +72,7 @@ def test_every_pattern_of_gaps_equals_brute_force(case: str, missing: list[bool]
     u = u[:, : 0 if filter.input_scaling is None else None]
     x[np.array(missing).reshape(9, 2)] = np.nan
     model = machine(filter)
-    ours, expected = backward(forward(model, x, u)), brute_force(model, x, u)
+    ours, expected = backward(model, forward(model, x, u)), brute_force(model, x, u)
     np.testing.assert_allclose(ours[0], expected[0], rtol=0, atol=1e-8)
     np.testing.assert_allclose(ours[1], expected[1], rtol=0, atol=1e-8)
 
@@ -97,7 +97,7 @@ def test_the_smoother_of_statsmodels_agrees() -> None:
     theirs.initialize_known(np.concatenate([model.first, np.zeros(n)]), first)
     result = theirs.smooth()
     design = theirs["design"]
-    mean, variance = backward(forward(model, x, np.zeros((40, 0))))
+    mean, variance = backward(model, forward(model, x, np.zeros((40, 0))))
     np.testing.assert_allclose(mean, (design @ result.smoothed_state).T, rtol=0, atol=1e-8)
     spread = np.einsum("ij,jkt,ik->ti", design, result.smoothed_state_cov, design)
     np.testing.assert_allclose(variance, np.where(np.isnan(x), spread, 0.0), rtol=0, atol=1e-8)

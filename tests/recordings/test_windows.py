@@ -45,8 +45,8 @@ def test_packed_undoes_the_schedule() -> None:
 
 
 def test_neighbours_by_hand() -> None:
-    assert X[PLAN.before(), 0].tolist() == [20, 10, 30, 20, 10, 21, 11, 22, 23]
-    assert X[PLAN.after(), 0].tolist() == [21, 11, 30, 22, 12, 23, 12, 24, 24]
+    assert X[PLAN.place(-1), 0].tolist() == [20, 10, 30, 20, 10, 21, 11, 22, 23]
+    assert X[PLAN.place(1), 0].tolist() == [21, 11, 30, 22, 12, 23, 12, 24, 24]
     assert X[PLAN.last(), 0].tolist() == [12, 24, 30]  # in the order of the recordings
     assert X[lag_places(PLAN, 3), 0].tolist() == [
         [20, 20, 20], [10, 10, 10], [30, 30, 30],

@@ -71,8 +71,7 @@ def test_coordinates_are_surprises_levels_and_changes() -> None:
     """By hand: z = [m; x_t; x_{t-1}; x_{t-2}] of two channels, with a window of 2."""
     begun, z, _ = in_coordinates(Ridge(1.0))
     feedback = begun.filter.feedback
-    n, lags = 2, 3
-    changed = z @ relative(feedback, Stack(2), n, lags, z.shape[1]).toarray()
+    changed = z @ relative(begun.filter, z.shape[1]).toarray()
     x = [z[:, 4 + 2 * j : 6 + 2 * j] for j in range(3)]
     np.testing.assert_allclose(changed[:, 4:6], x[0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(changed[:, 6:8], x[0] - x[1], rtol=0, atol=1e-12)

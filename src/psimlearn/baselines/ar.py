@@ -203,7 +203,7 @@ def _regressed(
 
 def _places_before(plan: Schedule, lags: int) -> Int[np.ndarray, "rows lags"]:
     """The scheduled rows of x_{t-1}, .., x_{t-lags}; the first row is repeated before the beginning."""
-    places: np.ndarray = lag_places(plan, lags)[plan.before()]
+    places: np.ndarray = lag_places(plan, lags)[plan.place(-1)]
     return places
 
 

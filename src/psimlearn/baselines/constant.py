@@ -43,5 +43,5 @@ class LastObservation:
         """The observation of each channel before the row, carried across gaps."""
         plan = schedule(trajectories.offsets)
         carried = carried_forward(trajectories.values[plan.order] - self.mean, plan)
-        before = np.where(plan.reaches(-1)[:, None], carried[plan.before()], 0.0) + self.mean
+        before = np.where(plan.reaches(-1)[:, None], carried[plan.place(-1)], 0.0) + self.mean
         return np.repeat(plan.packed(before)[:, None], horizon, axis=1)

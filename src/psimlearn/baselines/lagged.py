@@ -54,6 +54,6 @@ class Lagged:
         x = carried_forward(self.scaling(trajectories.values[plan.order]), plan)
         z = x[lag_places(plan, self.lags)].reshape(len(x), -1)
         after = self.estimator.predict(z).reshape(len(x), self.horizon, -1)[:, :horizon] + x[:, None]
-        before = after[plan.before()]
+        before = after[plan.place(-1)]
         before[plan.block(0)] = 0.0
         return plan.packed(self.scaling.undo(before))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from psimlearn.filter import Features
-from psimlearn.learners import Learner
+from psimlearn.learners import InCoordinates, Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.losses import Loss
 from psimlearn.train.recipe import Init, Prior, Recipe
@@ -38,3 +38,8 @@ class Settings:
     refit: bool
     loss: Loss
     """Measures the criterion."""
+
+    @property
+    def levels(self) -> bool:
+        """Whether the learner can use a level weight: ridge regressions can, and learners with their coordinates."""
+        return isinstance(self.learner, str | InCoordinates)

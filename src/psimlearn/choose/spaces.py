@@ -10,7 +10,6 @@ from psimlearn.choose.settings import Settings
 from psimlearn.filter import Stack
 from psimlearn.filter.features import Persistent
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
-from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Prior, Recipe
 
@@ -92,7 +91,7 @@ def _priors(settings: Settings, lags: int) -> list[tuple[Prior, float | None]]:
     priors: tuple[Prior, ...] = ("mean", "last") if isinstance(settings.features, Persistent) else ("mean",)
     if settings.prior is not None:
         priors = (settings.prior,)
-    relative = isinstance(settings.features, Stack) and not isinstance(settings.learner, SklearnLearner)
+    relative = isinstance(settings.features, Stack) and settings.levels
     levels: tuple[float | None, ...] = (LEVEL_WEIGHTS if lags > 1 else LEVEL_WEIGHTS[:1]) if relative else (None,)
     if settings.level_weight != "auto":
         levels = (settings.level_weight,)

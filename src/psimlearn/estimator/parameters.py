@@ -165,11 +165,10 @@ def _check_together(settings: Settings) -> None:
     if settings.literal:
         return
     level = settings.level_weight
-    if isinstance(level, float) and (
-        settings.prior not in (None, "last") or isinstance(settings.learner, SklearnLearner)
-    ):
+    if isinstance(level, float) and (settings.prior not in (None, "last") or not settings.levels):
         raise SettingsError(
-            "level_weight: a number required prior='last' or 'auto' and linear or random Fourier regression, received "
+            "level_weight: a number required prior='last' or 'auto' and a learner with coordinates, such as linear or "
+            "random Fourier regression, received "
             f"level_weight={level} with prior={settings.prior!r} and learner={settings.learner!r}; use "
             "level_weight='auto' or None."
         )

@@ -1,13 +1,12 @@
 """The filter: what is learnt and how it runs. Features, regressors, the step, whole recordings, live streams."""
 
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
-from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
 from psimlearn.filter.predict import Prediction
 from psimlearn.filter.regressors import Linear, MeanAndVariance, Opaque, RandomFourier, Regressor
 from psimlearn.filter.scaling import Scaling
-from psimlearn.filter.step import State
+from psimlearn.filter.step import Feedback, State
 
 __all__ = ["Features", "Feedback", "Filter", "Linear", "MeanAndVariance", "OneHot", "OneHotMarginals", "OneHotProduct"]
 __all__ += ["Opaque", "Prediction", "RandomFourier", "Regressor", "Scaling", "SecondMoment", "Stack", "StackSquares"]

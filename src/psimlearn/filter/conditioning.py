@@ -83,9 +83,8 @@ class Conditional(Opaque):
             if first < end:
                 np.matmul(known[first:end], weights[:, symbol], out=y[first:end])
                 y[first:end] += intercept[symbol]
-        mixed = _mixed(y, self.shares[places[order]], self.context_share, self.features, self.link)
         given = np.empty_like(y)
-        given[order] = mixed
+        given[order] = _mixed(y, self.shares[places[order]], self.context_share, self.features, self.link)
         return given
 
     def _regressed(self, m: Float[np.ndarray, "b d"], known: Float[np.ndarray, "b k"]) -> Float[np.ndarray, "b q"]:

@@ -86,10 +86,9 @@ class Contexts:
         first, end, unit = 0, 0, 1
         while end < len(parts):
             first, end = end, int(np.searchsorted(self.numbers, unit))  # the contexts of one length
+            before = shares[:1]
             if first:
                 before = shares[np.searchsorted(self.numbers, self.numbers[first:end] % (unit // (self.n_symbols + 1)))]
-            else:
-                before = shares[:1]
             count = parts[first:end]
             back = self.strength * np.maximum(np.minimum(count, 1.0).sum(axis=2, keepdims=True), NOTHING)
             shares[first:end] = (count + back * before) / (count.sum(axis=2, keepdims=True) + back)
@@ -106,8 +105,7 @@ def found(numbers: Int[np.ndarray, " c"], recent: Int[np.ndarray, "b length"], n
     asked = _numbered(recent, n_symbols)
     place = np.minimum(np.searchsorted(numbers, asked), len(numbers) - 1)
     length = (numbers[place] == asked).sum(axis=1) - 1  # if a context is in the table, so are all shorter ones
-    longest: np.ndarray = place[np.arange(len(place)), length]
-    return longest
+    return np.asarray(place[np.arange(len(place)), length])
 
 
 def _summed(

@@ -104,8 +104,7 @@ class StackSquares:
     def variance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
         """E[x^2] - E[x]^2, at least `VARIANCE_FLOOR`."""
         mean, square = np.split(m, 2, axis=1)
-        variance: np.ndarray = np.maximum(square - mean**2, VARIANCE_FLOOR)
-        return variance.reshape(len(m), self.window, -1)
+        return np.reshape(np.maximum(square - mean**2, VARIANCE_FLOOR), (len(m), self.window, -1))
 
     def persist(self, x: Float[Array, "b n"]) -> Float[Array, "b d"]:
         """[x, .., x; x^2, .., x^2]."""
@@ -131,8 +130,7 @@ class SecondMoment:
     def covariance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b w w"]:
         """E[ff'] - E[f]E[f]' with a floor on its eigenvalues: an estimated belief need not be positive definite."""
         values, vectors = _spectrum(m)
-        floored: np.ndarray = np.einsum("bij,bj,bkj->bik", vectors, values, vectors)
-        return floored
+        return np.asarray(np.einsum("bij,bj,bkj->bik", vectors, values, vectors))
 
     def variance(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window n"]:
         """The diagonal of `covariance`."""
@@ -145,8 +143,7 @@ class SecondMoment:
         residual = (f - self.observations(m)).reshape(len(m), -1)
         values, vectors = _spectrum(m)  # no Cholesky: rounding can undo the floor
         white = np.einsum("bij,bi->bj", vectors, residual) / np.sqrt(values)
-        log_likelihood: np.ndarray = -0.5 * np.sum(white**2 + np.log(2 * np.pi * values), axis=1)
-        return log_likelihood
+        return np.asarray(-0.5 * np.sum(white**2 + np.log(2 * np.pi * values), axis=1))
 
     def persist(self, x: Float[Array, "b n"]) -> Float[Array, "b d"]:
         """phi of x repeated `window` times."""

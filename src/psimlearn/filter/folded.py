@@ -26,6 +26,7 @@ __all__ = ["Columns", "Folded", "Map", "columns", "fold", "foldable", "folded_ma
 
 Map = Linear | RandomFourier
 """A folded map from rows of z."""
+OfRows = Callable[[np.ndarray], np.ndarray]
 
 
 class Folded(NamedTuple):
@@ -53,9 +54,7 @@ def fold(filter: Learnt) -> Folded:
     return Folded(feed, feedback(filter.initial[None])[0], feedback.low, feedback.high)
 
 
-def folded_map(
-    filter: Learnt, linear: Callable[[np.ndarray], np.ndarray], shift: Float[np.ndarray, " q"] | float = 0.0
-) -> Map:
+def folded_map(filter: Learnt, linear: OfRows, shift: Float[np.ndarray, " q"] | float = 0.0) -> Map:
     """The map from z_t to linear(m_{t+1}) + shift, for a linear map of rows."""
     regressor = filter.regressors[0]
     if filter.centre is not None:
@@ -70,13 +69,7 @@ def folded_map(
     return RandomFourier(regressor.directions, raw, _mapped(filter, inner, linear, shift, first=2 * half))
 
 
-def _mapped(
-    filter: Learnt,
-    regressor: Linear,
-    linear: Callable[[np.ndarray], np.ndarray],
-    shift: Float[np.ndarray, " q"] | float,
-    first: int,
-) -> Linear:
+def _mapped(filter: Learnt, regressor: Linear, linear: OfRows, shift: np.ndarray | float, first: int) -> Linear:
     """The regressor followed by the map; z begins at row `first` of its weights, where the prior is added."""
     weights, n = linear(regressor.weights), len(filter.scaling.mean)
     if filter.centre is None:

@@ -72,10 +72,8 @@ def error_covariance(residuals: Float[np.ndarray, "rows n"]) -> Float[np.ndarray
     e = residuals if seen.all() else np.where(seen, residuals, 0.0)
     pairs = np.full((e.shape[1], e.shape[1]), float(len(e))) if e is residuals else seen.astype(float).T @ seen
     moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
-    n = len(moments)
     variances = np.maximum(np.diag(moments), 1e-12)
-    shrunk = moments * (pairs / (pairs + n))
+    shrunk = moments * (pairs / (pairs + len(moments)))
     np.fill_diagonal(shrunk, variances)
     values, vectors = np.linalg.eigh(shrunk)
-    definite: np.ndarray = (vectors * np.maximum(values, 1e-6 * variances.mean())) @ vectors.T
-    return definite
+    return np.asarray((vectors * np.maximum(values, 1e-6 * variances.mean())) @ vectors.T)

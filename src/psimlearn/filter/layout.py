@@ -49,7 +49,7 @@ def lay_out(
     u = np.empty((len(plan.order), 0))
     if input_scaling is not None and trajectories.inputs is not None:
         inputs = trajectories.inputs[plan.order]
-        u = controls(input_scaling, inputs, inputs[plan.after()], feedthrough)
+        u = controls(input_scaling, inputs, inputs[plan.place(1)], feedthrough)
     x = trajectories.values.take(plan.order, axis=0)
     x -= scaling.mean
     x /= scaling.scale

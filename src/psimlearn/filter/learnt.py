@@ -8,12 +8,11 @@ from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.filter.features import Features, Variances
-from psimlearn.filter.feedback import Feedback
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.layout import controls
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
-from psimlearn.filter.step import Fill, Recursion, State, take
+from psimlearn.filter.step import Feedback, Fill, Recursion, State, take
 from psimlearn.filter.uncertainty import Calibration, Correlation
 from psimlearn.recordings.alphabet import Alphabet
 
@@ -81,12 +80,8 @@ class Learnt:
 
 def start(filter: Learnt, n_streams: int = 1) -> State:
     """The state of streams of which nothing was seen yet."""
-    return State(
-        np.tile(filter.initial, (n_streams, 1)),
-        np.zeros((n_streams, filter.lags, len(filter.scaling.mean))),
-        np.zeros(n_streams, dtype=np.int64),
-        np.zeros(n_streams, dtype=np.int64),
-    )
+    recent, clock = np.zeros((n_streams, filter.lags, len(filter.scaling.mean))), np.zeros(n_streams, dtype=np.int64)
+    return State(np.tile(filter.initial, (n_streams, 1)), recent, clock, np.zeros_like(clock))
 
 
 def step(

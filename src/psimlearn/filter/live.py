@@ -70,15 +70,13 @@ class Live:
         plain = not return_std and coverage is None and future_inputs is None
         if plain and type(horizon) is int and 1 <= horizon <= self.filter.features.window:
             return self._squeezed(self.filter.scaling.undo(self._streams.expected(horizon)))
-        answers = self._answers(horizon, "horizon", return_std, coverage, future_inputs)
-        return _one_or_all([self._squeezed(answer[:, -1]) for answer in answers])
+        return self._answers(horizon, "horizon", -1, return_std, coverage, future_inputs)
 
     def forecast(
         self, steps: int, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
     ) -> Any:
         """Predict the next `steps` rows, (steps, n) or (n_streams, steps, n); the arguments are as in `predict`."""
-        answers = self._answers(steps, "steps", return_std, coverage, future_inputs)
-        return _one_or_all([self._squeezed(answer) for answer in answers])
+        return self._answers(steps, "steps", slice(None), return_std, coverage, future_inputs)
 
     @property
     def belief(self) -> Float[np.ndarray, "*streams d"]:
@@ -158,9 +156,9 @@ class Live:
         return u, u if next_u is None else numbers(next_u, shape, "next_u")
 
     def _answers(
-        self, steps: int, what: str, return_std: bool, coverage: float | None, future_inputs: Any
-    ) -> list[Float[np.ndarray, "b steps n"]]:
-        """The mean of the rows ahead, then their std or their bounds if requested."""
+        self, steps: int, what: str, kept: int | slice, return_std: bool, coverage: float | None, future_inputs: Any
+    ) -> Any:
+        """The mean of the kept rows ahead, then their std or their bounds if requested."""
         if not isinstance(steps, int | np.integer) or steps < 1:
             raise SettingsError(f"{what}: required a whole number of at least 1, received {steps!r}.")
         if return_std and coverage is not None:
@@ -168,8 +166,9 @@ class Live:
         inputs = self._future(future_inputs, int(steps))
         state = self._state(self._belief_given(inputs))
         if not return_std and coverage is None:
-            return [self.filter.ahead(state, int(steps), inputs)]
-        return self.filter.predict(state, int(steps), inputs).parts(return_std, coverage)
+            return self._squeezed(self.filter.ahead(state, int(steps), inputs)[:, kept])
+        parts = self.filter.predict(state, int(steps), inputs).parts(return_std, coverage)
+        return tuple(self._squeezed(answer[:, kept]) for answer in parts)
 
     def _state(self, belief: Float[np.ndarray, "b d"]) -> State:
         """The memory of all streams, with this belief."""
@@ -218,7 +217,3 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
         advice = " Put NaN where a channel was not observed; pass None if nothing arrived." if what == "x" else ""
         raise DataError(f"{what}: required shape {shape}, received {array.shape}.{advice}")
     return array
-
-
-def _one_or_all(answers: list[np.ndarray]) -> Any:
-    return answers[0] if len(answers) == 1 else tuple(answers)

@@ -63,8 +63,7 @@ class OneHotProduct:
     def observations(self, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b window v"]:
         """The distribution of each of the next symbols by itself."""
         v = self.n_symbols(m.shape[1])
-        marginals: np.ndarray = m @ _places(v, self.window)
-        return marginals.reshape(len(m), self.window, v)
+        return np.reshape(m @ _places(v, self.window), (len(m), self.window, v))
 
     def probability(self, m: Float[np.ndarray, "b d"], word: Int[np.ndarray, " length"]) -> Float[np.ndarray, " b"]:
         """The probability that `word` comes next: at most `window` symbols, by their places in the alphabet."""
@@ -72,8 +71,7 @@ class OneHotProduct:
             raise SettingsError(f"word: required at most {self.window} symbols, the window, received {len(word)}.")
         v = self.n_symbols(m.shape[1])
         cube = m.reshape(len(m), *[v] * len(word), -1).sum(axis=-1)
-        probability: np.ndarray = cube[(slice(None), *word.tolist())]
-        return probability
+        return np.asarray(cube[(slice(None), *word.tolist())])
 
     def sample(self, m: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, "b window"]:
         """Draw one word from each belief, as places in the alphabet."""
@@ -135,8 +133,7 @@ def onto_simplices(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b 
         # the second division corrects the rounding of the first where the sum is tiny
         parts /= total if usable.all() else np.where(usable, total, np.nan)
         parts /= parts @ one
-    shares: np.ndarray = parts.reshape(y.shape)
-    return shares
+    return np.asarray(parts.reshape(y.shape))
 
 
 def softmax(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
@@ -148,13 +145,11 @@ def softmax(y: Float[np.ndarray, "b d"], n: int) -> Float[np.ndarray, "b d"]:
 def drawn(p: Float[np.ndarray, "b d"], rng: np.random.Generator) -> Int[np.ndarray, " b"]:
     """Draw one place for each row of probabilities, never a place of probability zero; rows need not sum to one."""
     share = np.cumsum(p, axis=1)
-    places: np.ndarray = np.argmax(rng.random((len(p), 1)) * share[:, -1:] < share, axis=1)
-    return places
+    return np.asarray(np.argmax(rng.random((len(p), 1)) * share[:, -1:] < share, axis=1))
 
 
 @cache
 def _places(v: int, window: int) -> Float[np.ndarray, "d places"]:
     """The indicators of the symbols of each word, side by side."""
     words = np.indices([v] * window).reshape(window, -1).T
-    indicators: np.ndarray = np.eye(v).take(words, axis=0)
-    return indicators.reshape(len(words), -1)
+    return np.eye(v)[words].reshape(len(words), -1)

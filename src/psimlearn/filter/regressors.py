@@ -14,16 +14,8 @@ from jaxtyping import Float
 from psimlearn.filter.features import Array
 from psimlearn.filter.fourier import fourier_features
 
-__all__ = [
-    "LEAST_LOG_VARIANCE",
-    "MOST_LOG_VARIANCE",
-    "Drive",
-    "Linear",
-    "MeanAndVariance",
-    "Opaque",
-    "RandomFourier",
-    "Regressor",
-]
+__all__ = ["LEAST_LOG_VARIANCE", "MOST_LOG_VARIANCE", "Drive", "Linear", "MeanAndVariance", "Opaque", "RandomFourier"]
+__all__ += ["Regressor"]
 
 Drive = tuple[Array, ...]
 """The contribution of known columns: arrays with one entry for each row, so that rows can be picked from it."""

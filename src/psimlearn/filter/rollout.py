@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter.folded import Folded, fold, foldable, folded_map
+from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.learnt import Learnt, start, step
 from psimlearn.filter.step import State, advance, expected, following
-from psimlearn.recordings.schedule import RowIndex, Schedule
+from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, unseen_at_end, unseen_before
 
@@ -32,8 +32,7 @@ class Table(NamedTuple):
 
 def table(filter: Learnt, trajectories: Trajectories) -> Table:
     """Lay recordings out for `roll`."""
-    layout = lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough)
-    return room(filter, layout)
+    return room(filter, lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough))
 
 
 def room(filter: Learnt, layout: Layout) -> Table:
@@ -69,23 +68,21 @@ class Rollout:
     def blocks(self, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """The first blocks of the stacked beliefs before each row, standardised; the other blocks are not computed."""
         d = horizon * len(self.filter.scaling.mean)
-        return beliefs_before(self._first(d), self.filter.initial[:d], self.layout.plan).reshape(
-            len(self.x), horizon, -1
-        )
+        before = beliefs_before(self._first(d), self.filter.initial[:d], self.layout.plan)
+        return before.reshape(len(self.x), horizon, -1)
 
     def _first(self, d: int) -> Float[np.ndarray, "rows d"]:
         """The first d coordinates of the belief after each scheduled row."""
         if self.stored is not None:
             return self.stored[:, :d]
         with np.errstate(over="ignore", invalid="ignore"):
-            beliefs: np.ndarray = folded_map(self.filter, lambda m: m[:, :d])(self.z)
-        return beliefs
+            return np.asarray(folded_map(self.filter, lambda m: m[:, :d])(self.z))
 
     @cached_property
     def before(self) -> State:
         """The state before every scheduled row, as if each row were a stream."""
         plan, unseen = self.layout.plan, unseen_before(self.layout.x, self.layout.plan)
-        return State(self.held, self.x[self.layout.places[plan.before()]], plan.time, unseen)
+        return State(self.held, self.x[self.layout.places[plan.place(-1)]], plan.time, unseen)
 
     @property
     def after(self) -> State:
@@ -119,7 +116,9 @@ def _roll_folded(filter: Learnt, table: Table) -> Rollout:
     machine, plan = fold(filter), layout.plan
     r, feed = len(machine.first), machine.feed
     drive = feed.drive(z[:, r:])[0]
-    low, high = _full_box(machine, plan)
+    low, high = machine.low, machine.high
+    if low is not None and high is not None:  # numpy clips to full bounds much faster
+        low, high = (np.tile(bound, (plan.block(0).stop, 1)) for bound in (low, high))
     z[plan.block(0), :r] = machine.first
     for now, later in plan.moves():
         fed = feed.respond(z[now, :r], (drive[now],))
@@ -128,14 +127,6 @@ def _roll_folded(filter: Learnt, table: Table) -> Rollout:
             np.minimum(fed, high[: len(fed)], out=fed)
         z[later, :r] = fed
     return Rollout(filter, layout, layout.x, z, None)
-
-
-def _full_box(machine: Folded, plan: Schedule) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The box, repeated for every stream: numpy clips to full bounds much faster."""
-    if machine.low is None or machine.high is None:
-        return None, None
-    most = plan.block(0).stop
-    return np.tile(machine.low, (most, 1)), np.tile(machine.high, (most, 1))
 
 
 def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
@@ -191,6 +182,5 @@ def run(
     state = State(rollout.beliefs[ends], rollout.x[places[ends]], plan.length[ends], unseen)
     if filter.feedthrough and next_inputs is not None and trajectories.inputs is not None:
         last = trajectories.offsets[1:] - 1
-        earlier = rollout.before.at(ends)
-        state = step(filter, earlier, trajectories.values[last], trajectories.inputs[last], next_inputs)
+        state = step(filter, rollout.before.at(ends), trajectories.values[last], trajectories.inputs[last], next_inputs)
     return plan.packed(rollout.held), state

@@ -14,17 +14,18 @@ S_t and E = [I; H]:
     backward    a_t = H_o' D^-1 v_t + M' a_{t+1}                N_t = H_o' D^-1 H_o + M' N_{t+1} M
     smoothed    w_t + J_t T' a_{t+1}, with the covariance J_t - J_t T' N_{t+1} T J_t
 
-Only covariances of seen entries are inverted, so that singular ones of beliefs do no harm. For random features T is the
-Jacobian at the mean, as in an extended Kalman smoother. The box bounds the mean only.
+Covariances are kept as square roots with few columns, and only those of seen entries are inverted. For random features
+T is the Jacobian at the mean, as in an extended Kalman smoother. The box bounds the mean only.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
@@ -69,9 +70,9 @@ class Machine:
         return np.eye(self.n, self.s, self.r)
 
     @cached_property
-    def pull(self) -> Float[np.ndarray, "s n"]:
-        """H' V^-1."""
-        return np.linalg.solve(self.noise, self.H).T
+    def noise_root(self) -> Float[np.ndarray, "n n"]:
+        """A square root of V."""
+        return np.linalg.cholesky(self.noise)
 
     def z(self, w: Float[np.ndarray, " joint"], u: Float[np.ndarray, " p"], start: bool) -> Float[np.ndarray, "1 q"]:
         """The input of the map; at the start the first row stands for the rows before it."""
@@ -141,78 +142,80 @@ class Seen(NamedTuple):
 
     w: Float[np.ndarray, " joint"]
     """Its mean."""
-    J: Float[np.ndarray, "joint joint"] | None
-    """Its covariance; None if it is zero."""
-    left: Float[np.ndarray, "joint s"] | None
-    """E - K H_o; None for [I; 0]."""
-    pull: Float[np.ndarray, " s"]
-    """H_o' D^-1 v_t."""
-    weight: Float[np.ndarray, "s s"]
-    """H_o' D^-1 H_o."""
+    root: Float[np.ndarray, "joint k"]
+    """A square root of its covariance, J_t = root root': one column for each direction that is still uncertain."""
+    gain: Float[np.ndarray, "joint seen"]
+    """K."""
+    seen: Bool[np.ndarray, " n"]
+    weighed: Float[np.ndarray, "seen seen"]
+    """D^-1."""
+    innovation: Float[np.ndarray, " seen"]
 
 
-class Step(NamedTuple):
-    """One row on the way forward, as the way back needs it."""
-
-    seen: Seen
-    T: Float[np.ndarray, "s joint"]
-    M: Float[np.ndarray, "s s"]
-
-
-def forward(machine: Machine, x: Float[np.ndarray, "rows n"], u: Float[np.ndarray, "rows p"]) -> list[Step]:
-    """The mean and covariance of [S_t; x_t] at every row of one recording, given the entries seen up to it."""
-    S, P, steps = machine.first, None, []
+def forward(
+    machine: Machine, x: Float[np.ndarray, "rows n"], u: Float[np.ndarray, "rows p"]
+) -> list[tuple[Seen, Float[np.ndarray, "s joint"]]]:
+    """[S_t; x_t] at every row of one recording, given the entries seen up to it, and T there."""
+    S, root, steps = machine.first, np.zeros((machine.s, 0)), []
     for t, row in enumerate(x):
-        certain = P is None and not np.isnan(row).any()
-        seen = _certain(machine, S, row) if certain else _conditioned(machine, S, P, row)
+        seen = conditioned(machine, S, root, row)
         if t < 2 or not isinstance(machine.map, Linear):  # from the second row on, a linear filter moves alike
             T = machine.transition(seen.w, u[t], start=t == 0)
-        steps.append(Step(seen, T, T[:, : machine.s] if seen.left is None else T @ seen.left))
-        S = machine.following(seen.w, u[t], start=t == 0)
-        P = None if seen.J is None else _kept(T @ seen.J @ T.T, machine)
+        steps.append((seen, T))
+        S, root = machine.following(seen.w, u[t], start=t == 0), _kept(T @ seen.root, machine)
     return steps
 
 
-def _certain(machine: Machine, S: Float[np.ndarray, " s"], x: Float[np.ndarray, " n"]) -> Seen:
-    """A whole row after which nothing is uncertain."""
-    innovation = x - S[machine.r : machine.r + machine.n]
-    return Seen(np.concatenate([S, x]), None, None, machine.pull @ innovation, machine.pull @ machine.H)
-
-
-def _conditioned(
-    machine: Machine, S: Float[np.ndarray, " s"], P: Float[np.ndarray, "s s"] | None, x: Float[np.ndarray, " n"]
+def conditioned(
+    machine: Machine, S: Float[np.ndarray, " s"], root: Float[np.ndarray, "s k"], x: Float[np.ndarray, " n"]
 ) -> Seen:
-    """Condition [S; x] on the seen entries of a row."""
-    s, H, seen = machine.s, machine.H, ~np.isnan(x)
-    E, o = np.concatenate([np.eye(s), H]), s + np.flatnonzero(seen)
-    prior = np.zeros((s + machine.n, s + machine.n)) if P is None else E @ P @ E.T
-    prior[s:, s:] += machine.noise
-    mean, D = E @ S, prior[np.ix_(o, o)]
-    K, weighed, v = np.linalg.solve(D, prior[o]).T, np.linalg.solve(D, H[seen]), x[seen] - mean[o]
-    w, J = mean + K @ v, prior - K @ prior[o]
-    w[o], J[o], J[:, o] = x[seen], 0.0, 0.0  # without rounding
-    return Seen(w, J, E - K @ H[seen], weighed.T @ v, H[seen].T @ weighed)
+    """Condition [S; x] on the seen entries of a row.
+
+    The rows of the square root that belong to seen entries are A, so that D = A A'. What A does not see, a basis of its
+    null space by QR, remains uncertain.
+    """
+    s, n, k, seen = machine.s, machine.n, root.shape[1], ~np.isnan(x)
+    joint = np.zeros((s + n, k + n))
+    joint[:s, :k], joint[s:, :k], joint[s:, k:] = root, machine.H @ root, machine.noise_root
+    mean = np.concatenate([S, machine.H @ S])
+    A = joint[s:][seen]
+    basis, triangle = np.linalg.qr(A.T, mode="complete")
+    inverse = np.linalg.solve(triangle[: len(A)], np.eye(len(A)))  # of a triangle, and D = triangle' triangle
+    gain = joint @ basis[:, : len(A)] @ inverse.T
+    innovation = x[seen] - mean[s:][seen]
+    w, left = mean + gain @ innovation, joint @ basis[:, len(A) :]
+    w[s:][seen], left[s:][seen] = x[seen], 0.0  # without rounding
+    return Seen(w, left, gain, seen, inverse @ inverse.T, innovation)
 
 
-def _kept(P: Float[np.ndarray, "s s"], machine: Machine) -> Float[np.ndarray, "s s"] | None:
-    """A covariance, or None once it has died away."""
-    return None if np.trace(P) <= NOTHING * np.trace(machine.noise) else (P + P.T) / 2
+def _kept(root: Float[np.ndarray, "s k"], machine: Machine) -> Float[np.ndarray, "s few"]:
+    """A square root without the directions that have died away."""
+    if not root.shape[1]:
+        return root
+    _, values, turned = np.linalg.svd(root, full_matrices=False)
+    alive = values**2 > NOTHING * np.trace(machine.noise)
+    kept: np.ndarray = root @ turned[alive].T
+    return kept
 
 
-def backward(steps: Sequence[Step]) -> tuple[Float[np.ndarray, "rows n"], Float[np.ndarray, "rows n"]]:
-    """The mean and variance of x_t at every row, given the whole recording."""
-    s = len(steps[0].T)
-    a, N = np.zeros(s), np.zeros((s, s))
-    mean = np.array([step.seen.w[s:] for step in steps])
-    variance = np.zeros_like(mean)
-    first = next((t for t, step in enumerate(steps) if step.seen.J is not None), len(steps))
+def backward(
+    machine: Machine, steps: Sequence[tuple[Seen, Float[np.ndarray, "s joint"]]], with_variance: bool = True
+) -> tuple[Float[np.ndarray, "rows n"], Float[np.ndarray, "rows n"]]:
+    """The mean and variance of x_t at every row, given the whole recording; without variances in much less time."""
+    s, n, H = machine.s, machine.n, machine.H
+    a, N = np.zeros(s), np.zeros((s, s) if with_variance else (0, 0))
+    mean, variance = np.array([seen.w[s:] for seen, _ in steps]), np.zeros((len(steps), n))
+    first = next((t for t, (seen, _) in enumerate(steps) if seen.root.shape[1]), len(steps))
     for t in range(len(steps) - 1, first - 1, -1):
-        (_, J, _, pull, weight), T, M = steps[t]
-        if J is not None:
-            toward = J[s:] @ T.T
-            mean[t] += toward @ a
-            variance[t] = np.diag(J)[s:] - np.einsum("ij,ij->i", toward @ N, toward)
-        a, N = pull + M.T @ a, weight + M.T @ N @ M
+        (_, root, gain, seen, weighed, innovation), T = steps[t]
+        own, later, back, H_o = root[s:], T @ root, T.T @ a, H[seen]
+        mean[t] += own @ (later.T @ a)
+        # M' a = (E - K H_o)' T' a, with E = [I; H]
+        a = H_o.T @ (weighed @ innovation - gain.T @ back) + back[:s] + H.T @ back[s:]
+        if with_variance:
+            variance[t] = np.sum(own**2, axis=1) - np.einsum("ij,ij->i", own @ (later.T @ N @ later), own)
+            M = T[:, :s] + T[:, s:] @ H - T @ gain @ H_o
+            N = H_o.T @ weighed @ H_o + M.T @ N @ M
     return mean, np.maximum(variance, 0.0)
 
 
@@ -220,32 +223,29 @@ def smooth(filter: Learnt, trajectories: Trajectories) -> Prediction:
     """E[x_t | the whole recording] at every row, with standard deviations: zero for entries that were seen."""
     if filter.calibration is None:
         raise SettingsError("smoothing: required a calibrated filter, as PSIM.fit makes it, received one without.")
-    mean, std = trajectories.values.copy(), np.zeros_like(trajectories.values)
-    for rows, values, variances in _gaps_filled(filter, trajectories):
-        mean[rows], std[rows] = filter.scaling.undo(values), np.sqrt(variances) * filter.scaling.scale
-    seen = ~np.isnan(trajectories.values)
-    mean, std = np.where(seen, trajectories.values, mean), np.where(seen, 0.0, std)
+    mean, variance = _smoothed(filter, trajectories, with_variance=True)
+    std = np.sqrt(variance) * filter.scaling.scale
     return Prediction(mean, std, np.ones(len(mean), dtype=np.int64), filter.calibration)
 
 
 def impute(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, "rows n"]:
     """The recordings with their gaps filled from both sides; entries that were seen stay as they are."""
-    values = trajectories.values.copy()
-    for rows, mean, _ in _gaps_filled(filter, trajectories):
-        values[rows] = np.where(np.isnan(values[rows]), filter.scaling.undo(mean), values[rows])
-    return values
+    return _smoothed(filter, trajectories, with_variance=False)[0]
 
 
-def _gaps_filled(
-    filter: Learnt, trajectories: Trajectories
-) -> list[tuple[slice, Float[np.ndarray, "rows n"], Float[np.ndarray, "rows n"]]]:
-    """Smoothed means and variances, standardised, of each recording that has a gap, with its rows."""
+def _smoothed(
+    filter: Learnt, trajectories: Trajectories, with_variance: bool
+) -> tuple[Float[np.ndarray, "rows n"], Float[np.ndarray, "rows n"]]:
+    """Means in the units of the recordings and standardised variances; recordings without a gap cost nothing."""
     model = machine(filter)
     layout = lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough)
     x, u = layout.plan.packed(layout.x), layout.plan.packed(layout.u)
-    found = []
-    for start, end in zip(trajectories.offsets[:-1], trajectories.offsets[1:], strict=True):
-        rows = slice(int(start), int(end))
-        if np.isnan(x[rows]).any():
-            found.append((rows, *backward(forward(model, x[rows], u[rows]))))
-    return found
+    mean, variance = trajectories.values.copy(), np.zeros_like(trajectories.values)
+    for start, end in pairwise(trajectories.offsets.tolist()):
+        rows = slice(start, end)
+        missing = np.isnan(x[rows])
+        if missing.any():
+            values, variances = backward(model, forward(model, x[rows], u[rows]), with_variance)
+            mean[rows] = np.where(missing, filter.scaling.undo(values), mean[rows])
+            variance[rows] = np.where(missing, variances, 0.0)
+    return mean, variance

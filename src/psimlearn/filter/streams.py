@@ -191,8 +191,7 @@ class FoldedStreams(Streams):
     def recent(self) -> Float[np.ndarray, "b lags n"]:
         """The last observations, newest first, standardised and filled."""
         scale = self.filter.scaling.scale
-        recent: np.ndarray = self._by_stream(self._rows[1].recent).reshape(-1, self.filter.lags, len(scale)) / scale
-        return recent
+        return np.asarray(self._by_stream(self._rows[1].recent).reshape(-1, self.filter.lags, len(scale)) / scale)
 
     @property
     def controls(self) -> Float[np.ndarray, "b q"]:
@@ -211,7 +210,8 @@ class FoldedStreams(Streams):
             read(row.z, out)
         if time > self._last_reset:
             return self._by_stream(out)
-        return np.where((self._born < time)[:, None], self._by_stream(out), self._at_start(horizon))
+        at_start = self._part(horizon, self.filter.initial[None])
+        return np.where((self._born < time)[:, None], self._by_stream(out), at_start)
 
     def _fold_part(self, horizon: int) -> Columns:
         """Fold the map to a part of the belief, on first use."""
@@ -225,9 +225,6 @@ class FoldedStreams(Streams):
         if filter.input_scaling is not None:
             units += [filter.input_scaling.scale] * (1 + filter.feedthrough)
         return columns(map, np.concatenate(units))
-
-    def _at_start(self, horizon: int) -> Float[np.ndarray, "1 q"]:
-        return self._part(horizon, self.filter.initial[None])
 
     def _put_lags(self, last: Column, now: Column) -> None:
         """Write the observations before this row; before its first row, a stream repeats its first row."""

@@ -61,8 +61,7 @@ class SymbolLive:
 
     def predict_proba(self, horizon: int = 1, future_inputs: Any = None) -> Float[np.ndarray, "*streams v"]:
         """Return the probability of each symbol `horizon` steps ahead, in the order of the alphabet."""
-        probabilities: np.ndarray = self._live.predict(horizon, future_inputs=future_inputs)
-        return probabilities
+        return np.asarray(self._live.predict(horizon, future_inputs=future_inputs))
 
     def forecast(self, steps: int, future_inputs: Any = None) -> np.ndarray:
         """Return the likeliest symbol at each of the next steps, each step by itself."""

@@ -5,15 +5,7 @@ Learners that need scikit-learn (`blackbox`, `symbolic`) or an optimiser (`gauss
 
 from psimlearn.learners.fourier import RandomFourierRidge
 from psimlearn.learners.learner import Counting, Learner, Stats
-from psimlearn.learners.ridge import Coordinates, GramSums, Ridge, generalised_alpha
+from psimlearn.learners.ridge import Coordinates, GramSums, InCoordinates, Ridge, generalised_alpha
 
-__all__ = [
-    "Coordinates",
-    "Counting",
-    "GramSums",
-    "Learner",
-    "RandomFourierRidge",
-    "Ridge",
-    "Stats",
-    "generalised_alpha",
-]
+__all__ = ["Coordinates", "Counting", "GramSums", "InCoordinates", "Learner", "RandomFourierRidge", "Ridge", "Stats"]
+__all__ += ["generalised_alpha"]

@@ -11,6 +11,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import get_tags
 
 from psimlearn.filter import Opaque
+from psimlearn.learners.learner import Y, Z
 
 __all__ = ["BlackBox", "SklearnLearner", "Stacked"]
 
@@ -18,8 +19,8 @@ __all__ = ["BlackBox", "SklearnLearner", "Stacked"]
 class Stacked(NamedTuple):
     """Examples, each with a random key: the lowest keys give a fair sample, in whatever order examples are merged."""
 
-    z: Float[np.ndarray, "b p"]
-    y: Float[np.ndarray, "b q"]
+    z: Z
+    y: Y
     key: Float[np.ndarray, " b"]
 
 
@@ -30,14 +31,12 @@ class FromSample:
     seed: int | None
     """The seed of the sample; drawn by `prepare` if not given."""
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> Any:
+    def prepare(self, z: Z, rng: np.random.Generator) -> Any:
         """Freeze the seed of the sample."""
         learner: Any = self  # every subclass is a dataclass, which mypy cannot know
         return self if self.seed is not None else replace(learner, seed=int(rng.integers(2**31)))
 
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stacked] | None = None
-    ) -> Stacked:
+    def summarise(self, z: Z, y: Y, same: tuple[int, Stacked] | None = None) -> Stacked:
         """The examples, thinned to `max_rows`."""
         if self.max_rows is None:
             return Stacked(z.copy(), y.copy(), np.zeros(len(z)))
@@ -62,7 +61,7 @@ class BlackBox(Opaque):
 
     estimator: Any
 
-    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
+    def __call__(self, z: Z) -> Y:
         """Predict one output row for each row of z; NaN for a row of z that is not finite."""
         usable = np.isfinite(z).all(axis=1)
         safe = np.where(usable[:, None], z, 0.0)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from psimlearn.errors import SettingsError
 from psimlearn.filter import RandomFourier
 from psimlearn.filter.fourier import fourier_features
+from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Coordinates, GramSums, Ridge, solved_in
 
 __all__ = ["CHUNK", "RandomFourierRidge"]
@@ -46,20 +47,18 @@ class RandomFourierRidge:
             raise SettingsError(f"bandwidth_factor: required a number above 0, received {self.bandwidth_factor}.")
         Ridge(self.alpha)
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "RandomFourierRidge":
+    def prepare(self, z: Z, rng: np.random.Generator) -> "RandomFourierRidge":
         """Freeze the bandwidth and the random directions; directions frozen before stay."""
         if self.directions is not None:
             return self
         seen = z if self.coordinates is None else z @ self.coordinates.kernel
         bandwidth = self.bandwidth_factor * _median_distance(seen, rng)
         directions = rng.standard_normal((z.shape[1], self.n_features // 2)) / bandwidth
-        return replace(
-            self, directions=directions if self.coordinates is None else self.coordinates.kernel @ directions
-        )
+        if self.coordinates is not None:
+            directions = self.coordinates.kernel @ directions
+        return replace(self, directions=directions)
 
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, GramSums] | None = None
-    ) -> GramSums:
+    def summarise(self, z: Z, y: Y, same: tuple[int, GramSums] | None = None) -> GramSums:
         """The Gram sums of the mapped examples; `same` is ignored, as every feature depends on every column of z."""
         total = self._ridge.summarise(self._features(z[:CHUNK]), y[:CHUNK])
         for i in range(CHUNK, len(z), CHUNK):
@@ -92,12 +91,11 @@ class RandomFourierRidge:
             raise RuntimeError("required random directions, received none: call RandomFourierRidge.prepare first.")
         return self.directions
 
-    def _features(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b width"]:
-        features: np.ndarray = fourier_features(z, self._frozen, self.raw_inputs)
-        return features
+    def _features(self, z: Z) -> Float[np.ndarray, "b width"]:
+        return np.asarray(fourier_features(z, self._frozen, self.raw_inputs))
 
 
-def _median_distance(z: Float[np.ndarray, "b p"], rng: np.random.Generator, most: int = 1000) -> float:
+def _median_distance(z: Z, rng: np.random.Generator, most: int = 1000) -> float:
     """The median distance between at most `most` rows; 1 if it is zero."""
     some = z if len(z) <= most else z[rng.choice(len(z), most, replace=False)]
     norms = np.sum(some**2, axis=1)

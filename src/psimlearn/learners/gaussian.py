@@ -14,6 +14,7 @@ from psimlearn.errors import DivergedError
 from psimlearn.filter import Linear, MeanAndVariance
 from psimlearn.filter.regressors import LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE
 from psimlearn.learners.blackbox import FromSample, Stacked
+from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Ridge
 
 __all__ = ["GaussianLearner"]
@@ -44,8 +45,7 @@ class GaussianLearner(FromSample):
         z, y, _ = stats
         z = np.concatenate([z, np.ones((len(z), 1))], axis=1)
         mean, square = np.split(y, 2, axis=1)
-        start = Ridge(self.alpha).summarise(stats.z, mean)
-        linear = Ridge(self.alpha).solve(start)
+        linear = Ridge(self.alpha).solve(Ridge().summarise(stats.z, mean))
         first = np.concatenate([linear.weights, linear.intercept[None]])
         spread = np.maximum(np.mean((mean - z @ first) ** 2, axis=0), np.exp(LEAST_LOG_VARIANCE))
         second = np.zeros_like(first)
@@ -64,11 +64,7 @@ class GaussianLearner(FromSample):
 
 
 def nats_and_gradient(
-    weights: Float[np.ndarray, "two p w"],
-    z: Float[np.ndarray, "b p"],
-    mean: Float[np.ndarray, "b w"],
-    square: Float[np.ndarray, "b w"],
-    alpha: float,
+    weights: Float[np.ndarray, "two p q"], z: Z, mean: Y, square: Y, alpha: float
 ) -> tuple[float, Float[np.ndarray, " size"]]:
     """The penalised mean of -log N, up to a constant, and its gradient; intercepts, the last row, have no penalty."""
     mu, log_variance = z @ weights[0], np.clip(z @ weights[1], LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE)

@@ -10,21 +10,22 @@ from jaxtyping import Float
 
 from psimlearn.filter import Regressor
 
-__all__ = ["Counting", "Learner", "Stats"]
+__all__ = ["Counting", "Learner", "Stats", "Y", "Z"]
 
 Stats = TypeVar("Stats")
+Z = Float[np.ndarray, "b p"]
+Y = Float[np.ndarray, "b q"]
+"""The inputs and the outputs of b examples."""
 
 
 @runtime_checkable
 class Learner(Protocol[Stats]):
     """Least squares over any class of regressors, from summaries of examples that can be merged."""
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Learner[Stats]":
+    def prepare(self, z: Z, rng: np.random.Generator) -> "Learner[Stats]":
         """Freeze the settings that must stay the same for all examples: bandwidth, random directions."""
 
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, Stats] | None = None
-    ) -> Stats:
+    def summarise(self, z: Z, y: Y, same: tuple[int, Stats] | None = None) -> Stats:
         """The summary of these examples, from which `solve` works.
 
         With `same` = (r, stats), stats summarise the same examples except for the first r columns of z, the beliefs of
@@ -42,7 +43,5 @@ class Learner(Protocol[Stats]):
 class Counting(Protocol):
     """A learner of symbols that also counts the futures after the last symbols."""
 
-    def counting(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], lags: int, more: bool = False
-    ) -> Learner[Any]:
+    def counting(self, z: Z, y: Y, lags: int, more: bool = False) -> Learner[Any]:
         """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""

@@ -5,15 +5,16 @@ and shards of the data can be summarised apart and merged in any order.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.filter import Linear
+from psimlearn.learners.learner import Y, Z
 
-__all__ = ["Coordinates", "GramSums", "Ridge", "generalised_alpha", "solved_in"]
+__all__ = ["Coordinates", "GramSums", "InCoordinates", "Ridge", "generalised_alpha", "solved_in"]
 
 NOTHING = 1e-140
 """A variance below this counts as zero: its square would underflow."""
@@ -40,12 +41,8 @@ class GramSums(NamedTuple):
         """The sums of the same examples with z @ weights + constant subtracted from every y."""
         removed = self.zz @ weights
         sums = self.z @ weights
-        yy = (
-            self.yy
-            - 2 * (np.vdot(weights, self.zy) + constant @ self.y - constant @ sums)
-            + np.vdot(weights, removed)
-            + self.n * constant @ constant
-        )
+        inner = np.vdot(weights, self.zy) + constant @ self.y - constant @ sums
+        yy = self.yy - 2 * inner + np.vdot(weights, removed) + self.n * constant @ constant
         zy = self.zy - removed - np.outer(self.z, constant)
         return self._replace(y=self.y - sums - self.n * constant, zy=zy, yy=float(yy))
 
@@ -55,6 +52,15 @@ class Coordinates(NamedTuple):
 
     ridge: Any
     kernel: Any
+
+
+@runtime_checkable
+class InCoordinates(Protocol):
+    """A learner, as a dataclass, with a field for coordinates of z. Only such a learner can use a level weight."""
+
+    @property
+    def coordinates(self) -> Coordinates | None:
+        """The coordinates; None for z itself. Trainers set them before they call `prepare`."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +80,11 @@ class Ridge:
         if not 0 <= self.alpha < np.inf:
             raise SettingsError(f"alpha: required a finite number of at least 0, received {self.alpha}.")
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "Ridge":
+    def prepare(self, z: Z, rng: np.random.Generator) -> "Ridge":
         """The learner itself: it has nothing to freeze."""
         return self
 
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], same: tuple[int, GramSums] | None = None
-    ) -> GramSums:
+    def summarise(self, z: Z, y: Y, same: tuple[int, GramSums] | None = None) -> GramSums:
         """The Gram sums of these examples; with `same`, only the blocks that its first columns touch are computed."""
         one = np.ones(len(z))  # numpy sums the columns of a tall array faster as a product
         if same is None:

@@ -21,6 +21,7 @@ from psimlearn.filter.conditioning import CERTAIN, Conditional, Projected, recen
 from psimlearn.filter.contexts import Contexts
 from psimlearn.filter.onehot import onto_simplices
 from psimlearn.learners.blackbox import FromSample, Stacked
+from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import GramSums, Ridge
 
 __all__ = ["Classified", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
@@ -58,19 +59,15 @@ class SymbolRidge:
                 f"required 0 <= floor < 1 and update 'joint' or 'linear', received {self.floor} and {self.update!r}."
             )
 
-    def counting(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int, more: bool = False
-    ) -> "SymbolRidge":
+    def counting(self, z: Z, y: Y, lags: int, more: bool = False) -> "SymbolRidge":
         """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
         return self if self.update == "linear" else replace(self, contexts=_counted(self, z, y, lags, more))
 
-    def prepare(self, z: Float[np.ndarray, "b p"], rng: np.random.Generator) -> "SymbolRidge":
+    def prepare(self, z: Z, rng: np.random.Generator) -> "SymbolRidge":
         """The learner itself: it has nothing to freeze."""
         return self
 
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], same: tuple[int, GramSums] | None = None
-    ) -> GramSums:
+    def summarise(self, z: Z, y: Y, same: tuple[int, GramSums] | None = None) -> GramSums:
         """The Gram sums of [m; rest] with e_x (x) y, or of z with y."""
         seen = _seen(z, y, self.features)
         if self.update == "linear":
@@ -102,9 +99,7 @@ class _SeenSample(FromSample):
 
     features: OneHot
 
-    def summarise(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], same: tuple[int, Stacked] | None = None
-    ) -> Stacked:
+    def summarise(self, z: Z, y: Y, same: tuple[int, Stacked] | None = None) -> Stacked:
         """The examples with an observed symbol, thinned to `max_rows`."""
         seen = _seen(z, y, self.features)
         return super().summarise(z[seen.rows], y[seen.rows])
@@ -132,9 +127,7 @@ class SymbolLogistic(_SeenSample):
     contexts: Contexts | None = field(default=None, compare=False, repr=False)
     """The counts of futures, as in `SymbolRidge`."""
 
-    def counting(
-        self, z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], lags: int, more: bool = False
-    ) -> "SymbolLogistic":
+    def counting(self, z: Z, y: Y, lags: int, more: bool = False) -> "SymbolLogistic":
         """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
         return replace(self, contexts=_counted(self, z, y, lags, more))
 
@@ -199,7 +192,7 @@ class Classified(Opaque):
     """The weight of `mean` in every belief."""
     features: OneHot
 
-    def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
+    def __call__(self, z: Z) -> Y:
         """The next belief for each row."""
         d = self.mean.shape[1]
         v = self.features.n_symbols(d)
@@ -211,14 +204,13 @@ class Classified(Opaque):
         np.add.at(out, rows, x[rows, symbols][:, None] * self._given(certain))
         return out
 
-    def _given(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b d"]:
+    def _given(self, z: Z) -> Y:
         """The next belief of rows in which every x is one symbol."""
         predicted = np.zeros((len(z), self.mean.shape[1]))
         for part, estimator in zip(_parts(predicted.shape[1], self.features), self.estimators, strict=True):
             predicted[:, part.start + estimator.classes_] = estimator.predict_proba(z)
         predicted = onto_simplices(predicted, self.features.n_simplices)
-        given: np.ndarray = (1 - self.floor) * predicted + self.floor * self.mean
-        return given
+        return np.asarray((1 - self.floor) * predicted + self.floor * self.mean)
 
 
 class _Seen(NamedTuple):
@@ -229,29 +221,19 @@ class _Seen(NamedTuple):
     n_symbols: int
 
 
-def _seen(z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], features: OneHot) -> _Seen:
+def _seen(z: Z, y: Y, features: OneHot) -> _Seen:
     d = y.shape[1]
     v = features.n_symbols(d)
-    x = z[:, d : d + v]
-    rows = x.max(axis=1) > CERTAIN
-    return _Seen(rows, x[rows].argmax(axis=1), v)
+    return _Seen(*_classes(z[:, d : d + v]), v)
 
 
-def _known(
-    z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b d"], features: OneHot, contexts: Contexts | None
-) -> Float[np.ndarray, "b q"]:
+def _known(z: Z, y: Y, features: OneHot, contexts: Contexts | None) -> Y:
     """[m; u]: the belief and the inputs, without the last symbols."""
     d, lags = y.shape[1], 1 if contexts is None else contexts.length
     return np.delete(z, np.s_[d : d + lags * features.n_symbols(d)], axis=1)
 
 
-def _counted(
-    learner: SymbolRidge | SymbolLogistic,
-    z: Float[np.ndarray, "b p"],
-    y: Float[np.ndarray, "b d"],
-    lags: int,
-    more: bool,
-) -> Contexts:
+def _counted(learner: SymbolRidge | SymbolLogistic, z: Z, y: Y, lags: int, more: bool) -> Contexts:
     """The contexts of these examples; with `more`, merged with the contexts that the learner has already."""
     d, features = y.shape[1], learner.features
     v = features.n_symbols(d)
@@ -271,15 +253,13 @@ def _parts(d: int, features: OneHot) -> list[slice]:
     return [slice(i * size, (i + 1) * size) for i in range(features.n_simplices)]
 
 
-def _classes(y: Float[np.ndarray, "b q"]) -> tuple[Bool[np.ndarray, " b"], Int[np.ndarray, " some"]]:
+def _classes(y: Y) -> tuple[Bool[np.ndarray, " b"], Int[np.ndarray, " some"]]:
     """The rows of a one-hot part that are certain, and the places of their ones."""
     rows = y.max(axis=1, initial=0.0) > CERTAIN
     return rows, y[rows].argmax(axis=1)
 
 
-def _logistic(
-    z: Float[np.ndarray, "b p"], y: Float[np.ndarray, "b q"], alpha: float
-) -> tuple[Float[np.ndarray, "p q"], Float[np.ndarray, " q"]]:
+def _logistic(z: Z, y: Y, alpha: float) -> tuple[Float[np.ndarray, "p q"], Float[np.ndarray, " q"]]:
     """The weights and intercepts of log-probabilities; an intercept of -30, in effect zero, for classes never seen."""
     rows, classes = _classes(y)
     weights, intercept = np.zeros((z.shape[1], y.shape[1])), np.zeros(y.shape[1])

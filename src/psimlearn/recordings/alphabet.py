@@ -48,9 +48,8 @@ class Alphabet:
     @classmethod
     def of(cls, sequences: Iterable[Any], other: Symbol | None = None) -> "Alphabet":
         """The symbols that occur in sequences, and `other`: numbers before strings, each in rising order."""
-        seen = {symbol for i, part in enumerate(sequences) for symbol in _symbols(part, f"sequence {i}")} - {None}
-        if other is not None:
-            seen.add(other)
+        seen = {symbol for i, part in enumerate(sequences) for symbol in _symbols(part, f"sequence {i}")}
+        seen = (seen | {other}) - {None}
         if not seen:
             raise DataError("required at least one observed symbol, received none. Check that recordings were loaded.")
         return cls(tuple(sorted((s for s in seen if s is not None), key=lambda s: (isinstance(s, str), s))), other)
@@ -58,8 +57,7 @@ class Alphabet:
     @classmethod
     def listed(cls, symbols: Iterable[Any], other: Symbol | None = None) -> "Alphabet":
         """An alphabet of these symbols in this order; None is left out."""
-        plain = _symbols(list(symbols), "alphabet")
-        return cls(tuple(symbol for symbol in plain if symbol is not None), other)
+        return cls(tuple(symbol for symbol in _symbols(list(symbols), "alphabet") if symbol is not None), other)
 
     def __len__(self) -> int:
         """The number of symbols, V."""
@@ -80,8 +78,7 @@ class Alphabet:
 
     def one_hot(self, sequence: Any, where: str = "sequence") -> Float[np.ndarray, "T v"]:
         """One row for each symbol, with a one in its column; NaN where it was not observed."""
-        codes = self.codes(sequence, where)
-        return self._rows.take(codes, axis=0)  # the code -1 takes the last row, which is NaN
+        return self._rows.take(self.codes(sequence, where), axis=0)  # the code -1 takes the last row, which is NaN
 
     @cached_property
     def _place(self) -> dict[Any, int]:
@@ -98,8 +95,7 @@ class Alphabet:
     def decoded(self, codes: Int[np.ndarray, "*b"]) -> np.ndarray:
         """Symbols from their places: an array of integers or of strings, of objects only if the alphabet has both."""
         kinds = {type(symbol) for symbol in self.symbols}
-        symbols: np.ndarray = np.array(self.symbols, dtype=object if len(kinds) > 1 else None)
-        return np.asarray(symbols[codes])
+        return np.asarray(np.array(self.symbols, dtype=object if len(kinds) > 1 else None)[codes])
 
 
 def sequences_of(recordings: Any) -> tuple[list[Any], bool]:
@@ -110,9 +106,8 @@ def sequences_of(recordings: Any) -> tuple[list[Any], bool]:
     several of characters.
     """
     column = hasattr(recordings, "to_numpy") and not hasattr(recordings, "columns")  # a column of a data frame
-    if isinstance(recordings, str) or column or (isinstance(recordings, np.ndarray) and recordings.dtype != object):
-        return [recordings], True
-    if isinstance(recordings, np.ndarray) and recordings.ndim > 1:
+    array = isinstance(recordings, np.ndarray) and (recordings.dtype != object or recordings.ndim > 1)
+    if isinstance(recordings, str) or column or array:
         return [recordings], True
     if not isinstance(recordings, Sequence | np.ndarray) or not len(recordings):
         raise DataError(
@@ -150,15 +145,14 @@ def _symbol(entry: Any, where: str) -> Symbol | None:
     """One symbol; a whole float is an integer that shared an array with NaN."""
     if type(entry) is int or type(entry) is str:
         return entry
-    if entry is None or (isinstance(entry, float | np.floating) and np.isnan(entry)):
+    missing = entry is None or type(entry).__name__ == "NAType"  # of pandas
+    if missing or (isinstance(entry, float | np.floating) and np.isnan(entry)):
         return None
     if isinstance(entry, np.str_):
         return str(entry)
     whole = isinstance(entry, float | np.floating) and float(entry).is_integer()
     if isinstance(entry, np.integer) or whole:
         return int(entry)
-    if type(entry).__name__ == "NAType":  # pandas
-        return None
     raise DataError(
         f"{where}: required a whole number, a string, or None for a symbol that was not observed, received {entry!r}."
     )

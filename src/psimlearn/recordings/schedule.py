@@ -45,27 +45,17 @@ class Schedule(NamedTuple):
 
     def moves(self) -> list[tuple[slice, slice]]:
         """For every time but the last: the rows that have a next row, and their next rows."""
-        return [
-            (slice(now.start, now.start + later.stop - later.start), later) for now, later in pairwise(self.blocks())
-        ]
+        steps = pairwise(self.blocks())
+        return [(slice(now.start, now.start + later.stop - later.start), later) for now, later in steps]
 
     def place(self, shift: int) -> Int[np.ndarray, " rows"]:
         """The scheduled row `shift` steps away in the same trajectory, held at its first and last row."""
         time = np.clip(self.time + shift, 0, self.length - 1)
-        place: np.ndarray = self.starts.take(time) + self.stream
-        return place
+        return np.asarray(self.starts.take(time) + self.stream)
 
     def reaches(self, shift: int) -> Bool[np.ndarray, " rows"]:
         """Whether the trajectory of each scheduled row has a row `shift` steps away."""
         return (self.time + shift >= 0) & (self.time + shift < self.length)
-
-    def before(self) -> Int[np.ndarray, " rows"]:
-        """The scheduled row before each; a first row stands for itself."""
-        return self.place(-1)
-
-    def after(self) -> Int[np.ndarray, " rows"]:
-        """The scheduled row after each; a last row stands for itself."""
-        return self.place(1)
 
     def last(self) -> Int[np.ndarray, " m"]:
         """The scheduled row at which each trajectory ends, trajectories in the order of the recordings."""

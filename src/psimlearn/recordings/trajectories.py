@@ -201,12 +201,8 @@ class Trajectories(Sequence[Trajectory]):
                 "Check the condition that made this selection."
             )
         rows = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in chosen])
-        return replace(
-            self,
-            **self._taken(rows),
-            offsets=np.cumsum([0, *self.lengths[chosen]]),
-            ids=None if self.ids is None else tuple(self.ids[i] for i in chosen),
-        )
+        ids = None if self.ids is None else tuple(self.ids[i] for i in chosen)
+        return replace(self, **self._taken(rows), offsets=np.cumsum([0, *self.lengths[chosen]]), ids=ids)
 
     def __iter__(self) -> Iterator[Trajectory]:
         """Each trajectory in turn."""
@@ -249,12 +245,7 @@ class Trajectories(Sequence[Trajectory]):
 
     def stretches(self, rows: Sequence[Int[np.ndarray, " _"]]) -> "Trajectories":
         """New trajectories, one for each array of packed rows, which must be adjacent and of one trajectory."""
-        return replace(
-            self,
-            **self._taken(np.concatenate(rows)),
-            offsets=np.cumsum([0, *map(len, rows)]),
-            ids=None,
-        )
+        return replace(self, **self._taken(np.concatenate(rows)), offsets=np.cumsum([0, *map(len, rows)]), ids=None)
 
     def unpacked(self, rows: Float[np.ndarray, "rows *rest"]) -> list[Float[np.ndarray, "T *rest"]]:
         """Cut an array with one entry per row into one array per trajectory."""

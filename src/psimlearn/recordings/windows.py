@@ -12,23 +12,9 @@ from jaxtyping import Float, Int
 
 from psimlearn.recordings.schedule import RowIndex, Schedule
 
-__all__ = [
-    "beliefs_before",
-    "blocks_of",
-    "carried_forward",
-    "coming_places",
-    "example_blocks",
-    "example_rows",
-    "foretelling",
-    "futures",
-    "histories",
-    "lag_places",
-    "later_futures",
-    "preceding",
-    "unseen_at_end",
-    "unseen_before",
-    "whole_futures",
-]
+__all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "example_blocks", "example_rows"]
+__all__ += ["foretelling", "futures", "histories", "lag_places", "preceding", "unseen_at_end", "unseen_before"]
+__all__ += ["whole_futures"]
 
 CACHED_ROWS = 4096
 """Rows of histories that are gathered at a time, so that they stay in cache."""
@@ -43,14 +29,9 @@ def futures(x: Float[np.ndarray, "rows n"], plan: Schedule, window: int) -> Floa
     return f
 
 
-def later_futures(plan: Schedule, window: int) -> RowIndex:
-    """The scheduled rows whose f_t lies within their trajectory, without the first row of each trajectory."""
-    return _as_slice(np.flatnonzero(plan.reaches(window - 1) & plan.reaches(-1)))
-
-
-def whole_futures(plan: Schedule, window: int) -> RowIndex:
-    """The scheduled rows whose f_t lies within their trajectory."""
-    return _as_slice(np.flatnonzero(plan.reaches(window - 1)))
+def whole_futures(plan: Schedule, window: int, first: bool = True) -> RowIndex:
+    """The scheduled rows whose f_t lies within their trajectory, with or without the first row of each trajectory."""
+    return _as_slice(np.flatnonzero(plan.reaches(window - 1) & (first | plan.reaches(-1))))
 
 
 def example_rows(plan: Schedule, window: int) -> tuple[RowIndex, RowIndex]:
@@ -68,7 +49,7 @@ def example_blocks(plan: Schedule, window: int) -> list[slice]:
 def histories(x: Float[np.ndarray, "rows n"], plan: Schedule, length: int) -> Float[np.ndarray, "rows past"]:
     """(x_{t-1}, .., x_{t-length}) before every scheduled row; zero before the beginning."""
     padded = np.concatenate([np.zeros((1, x.shape[1])), x])  # row 0 stands for all rows before the beginning
-    before = np.concatenate([[0], np.where(plan.reaches(-1), plan.before() + 1, 0)])
+    before = np.concatenate([[0], np.where(plan.reaches(-1), plan.place(-1) + 1, 0)])
     past = np.empty((len(x), length, x.shape[1]))
     for start in range(0, len(x), CACHED_ROWS):
         rows = slice(start, start + CACHED_ROWS)
@@ -105,11 +86,9 @@ def unseen_at_end(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, 
     >>> unseen_at_end(np.array([[1.0], [np.nan], [np.nan], [2.0]]), np.array([0, 3, 4]))
     array([2, 0])
     """
-    rows = np.arange(len(values))
-    seen = np.where(np.isnan(values).all(axis=1), -1, rows)
+    seen = np.where(np.isnan(values).all(axis=1), -1, np.arange(len(values)))
     last_seen = np.maximum.reduceat(seen, offsets[:-1])
-    unseen: np.ndarray = offsets[1:] - 1 - np.maximum(last_seen, offsets[:-1] - 1)
-    return unseen
+    return np.asarray(offsets[1:] - 1 - np.maximum(last_seen, offsets[:-1] - 1))
 
 
 def lag_places(plan: Schedule, lags: int) -> Int[np.ndarray, "rows lags"]:
@@ -144,9 +123,8 @@ def preceding(
     >>> preceding(np.array([5, 6, 7, 8]), np.array([0, 3, 4]), 2)
     array([[-1, -1], [-1,  5], [ 5,  6], [-1, -1]])
     """
-    rows = np.arange(len(codes))
     first = np.repeat(offsets[:-1], np.diff(offsets))
-    place = rows[:, None] - np.arange(length, 0, -1)
+    place = np.arange(len(codes))[:, None] - np.arange(length, 0, -1)
     return np.where(place >= first[:, None], codes.take(np.maximum(place, 0)), -1)
 
 

@@ -14,28 +14,6 @@ from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import HeldOut, Round, best, held_out, scored
 from psimlearn.train.start import Beginning, Ground, begin, ground
 
-__all__ = [
-    "Aggregation",
-    "Beginning",
-    "Epoch",
-    "Examples",
-    "Ground",
-    "HeldOut",
-    "Loss",
-    "Recipe",
-    "Round",
-    "TrainingRows",
-    "backprop",
-    "begin",
-    "best",
-    "dagger",
-    "epochs",
-    "examples",
-    "first_round",
-    "forward",
-    "ground",
-    "held_out",
-    "next_round",
-    "random_start",
-    "scored",
-]
+__all__ = ["Aggregation", "Beginning", "Epoch", "Examples", "Ground", "HeldOut", "Loss", "Recipe", "Round"]
+__all__ += ["TrainingRows", "backprop", "begin", "best", "dagger", "epochs", "examples", "first_round", "forward"]
+__all__ += ["ground", "held_out", "next_round", "random_start", "scored"]

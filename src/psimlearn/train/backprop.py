@@ -101,26 +101,14 @@ def epochs(
         fixed, weights = whitened(form, fixed, parts, weights, start.feedback.weight)
     root = fixed.root
     batches = _batches(parts, batch)
-    loop = closed_loop(form)
-    descent = descend(
-        loop.loss,
-        weights,
-        fixed,
-        batches,
-        parts,
-        seed=seed,
-        optimiser=optimiser,
-        rate=rate,
-        halving=halving,
-        clip=clip,
-        state=state,
-    )
+    problem = (closed_loop(form).loss, weights, fixed, batches, parts)
+    descent = descend(*problem, seed=seed, optimiser=optimiser, rate=rate, halving=halving, clip=clip, state=state)
     held = held_out(start, validation, criterion)
 
     def epoch(state: Descent) -> Epoch:
         weights = state.parameters if root is None else root @ state.parameters
         filter = with_weights(start, weights, intercept)
-        dropped = sum(_rows(batches[i]) for i in state.rejected)
+        dropped = sum(int(part.weight.any(axis=2).sum()) for i in state.rejected for part in batches[i])
         return Epoch(scored(state.epoch, filter, held, dropped)._replace(filter=filter), state)
 
     first = 0 if state is None else state.epoch + 1
@@ -163,8 +151,3 @@ def _batches(parts: tuple[Part, ...], size: int | None) -> list[tuple[Part, ...]
         return [parts]
     cut = [(part.some(slice(i, i + size)),) for part in parts for i in range(0, part.x.shape[1], size)]
     return [(part._replace(weight=part.weight * len(cut)),) for (part,) in cut]
-
-
-def _rows(batch: tuple[Part, ...]) -> int:
-    """How many examples a batch has."""
-    return sum(int(part.weight.any(axis=2).sum()) for part in batch)

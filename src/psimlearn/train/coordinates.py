@@ -10,11 +10,13 @@ themselves would have to pay for large weights of opposite sign to see a velocit
 small level weight predictions hardly depend on the level, so that a recording with an unusual offset is no surprise.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float
 
-from psimlearn.filter import Feedback, Stack
+from psimlearn.filter import Filter, Stack
 from psimlearn.learners import Coordinates
 
 __all__ = ["relative", "weighted"]
@@ -25,13 +27,14 @@ NEGLIGIBLE = 1e-6
 """A difference that varies less than this, relative to its two terms, is rounding."""
 
 
-def relative(feedback: Feedback, features: Stack, n: int, lags: int, p: int) -> scipy.sparse.csr_array:
-    """The map from z to these coordinates, before they are scaled."""
-    r = len(feedback.mean)
+def relative(filter: Filter, p: int) -> scipy.sparse.csr_array:
+    """The map from z, of p columns, to these coordinates, before they are scaled."""
+    assert isinstance(filter.features, Stack)  # recipes see to it
+    r, n = len(filter.feedback.mean), len(filter.scaling.mean)
     change = scipy.sparse.lil_array((p, p))
     change.setdiag(1.0)
-    change[r : r + n, :r] = -feedback.linear(features.persist(np.eye(n)))
-    for column in range(r + n, r + lags * n):  # z holds x_t, x_{t-1}, ..; column j becomes newer - older
+    change[r : r + n, :r] = -filter.feedback.linear(filter.features.persist(np.eye(n)))
+    for column in range(r + n, r + filter.lags * n):  # z holds x_t, x_{t-1}, ..; column j becomes newer - older
         change[column - n, column], change[column, column] = 1.0, -1.0
     compact = scipy.sparse.csr_array(change)
     compact.eliminate_zeros()
@@ -39,23 +42,17 @@ def relative(feedback: Feedback, features: Stack, n: int, lags: int, p: int) -> 
 
 
 def weighted(
-    change: scipy.sparse.csr_array,
-    deviation: Float[np.ndarray, " p"],
-    of_columns: Float[np.ndarray, " p"],
-    r: int,
-    n: int,
-    lags: int,
-    belief_weight: float,
-    level_weight: float,
+    filter: Filter, change: Any, deviation: Float[np.ndarray, " p"], of_z: Float[np.ndarray, " p"], level_weight: float
 ) -> Coordinates:
-    """Scale coordinates of these deviations for a ridge and for a kernel; `of_columns` are the deviations of z."""
-    varies = deviation > np.maximum(NEGLIGIBLE * (abs(change).T @ of_columns), 1e-12)
+    """Scale coordinates of these deviations for a ridge and for a kernel; `of_z` are the deviations of z."""
+    varies = deviation > np.maximum(NEGLIGIBLE * (abs(change).T @ of_z), 1e-12)
     unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
     ridge, kernel = unit.copy(), unit.copy()
-    belief, level, changes = slice(r), slice(r, r + n), slice(r + n, r + lags * n)
-    ridge[belief] *= belief_weight
+    r, n = len(filter.feedback.mean), len(filter.scaling.mean)
+    belief, level, changes = slice(r), slice(r, r + n), slice(r + n, r + filter.lags * n)
+    ridge[belief] *= filter.feedback.weight
     ridge[level] *= level_weight
-    kernel[belief] *= KERNEL_CHANGE * belief_weight
+    kernel[belief] *= KERNEL_CHANGE * filter.feedback.weight
     kernel[changes] *= KERNEL_CHANGE
     ridge[changes.stop :] = kernel[changes.stop :] = 1.0
     return Coordinates(change @ scipy.sparse.diags_array(ridge), change @ scipy.sparse.diags_array(kernel))

@@ -57,45 +57,26 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
     assert filter.centre is not None
     assert training.same is not None
     r, sums = training.same
-    kept = begun.sums is not None
     if prior == "last":
-        stays = _staying(r, len(sums.z), filter.scaling.mean.size, features.window)
+        n = len(filter.scaling.mean)
+        stays = np.zeros((len(sums.z), features.window * n))  # the map from z to its x_t, `window` times
+        stays[r : r + n] = features.persist(np.eye(n))
         sums = sums.less(stays, -filter.centre)
         y = training.y + filter.centre - features.persist(training.x[training.rows])
         training = training._replace(y=y)
         filter = replace(filter, centre=None)
-    sums = _weighted(sums, r, belief_weight)
+    sums = sums.scaled(np.where(np.arange(len(sums.z)) < r, belief_weight, 1.0))
     filter = replace(filter, feedback=filter.feedback.weighted(belief_weight))
-    training = training._replace(
-        low=training.low * belief_weight,
-        high=training.high * belief_weight,
-        same=(r, sums),
-    )
+    training = training._replace(low=training.low * belief_weight, high=training.high * belief_weight, same=(r, sums))
     if level_weight is not None:
-        n, lags, p = len(filter.scaling.mean), filter.lags, len(sums.z)
-        change = relative(filter.feedback, features, n, lags, p)
-        deviation, of_columns = _deviation(sums, change), _deviation(sums, scipy.sparse.eye_array(p, format="csr"))
-        coordinates = weighted(change, deviation, of_columns, r, n, lags, belief_weight, level_weight)
+        change, same = relative(filter, len(sums.z)), scipy.sparse.eye_array(len(sums.z), format="csr")
+        coordinates = weighted(filter, change, _deviation(sums, change), _deviation(sums, same), level_weight)
         learner = replace(learner, coordinates=coordinates)
-    return Beginning(filter, learner, sums if kept else None, training)
+    return Beginning(filter, learner, None if begun.sums is None else sums, training)
 
 
 def _deviation(sums: GramSums, change: Any) -> Float[np.ndarray, " p"]:
     """The standard deviations of z @ change."""
     mean = change.T @ sums.z / sums.n
     square = (change.T @ (change.T @ sums.zz).T).diagonal() / sums.n
-    deviation: np.ndarray = np.sqrt(np.maximum(square - mean**2, 0.0))
-    return deviation
-
-
-def _staying(r: int, p: int, n: int, window: int) -> Float[np.ndarray, "p d"]:
-    """The map from z to its x_t, `window` times."""
-    stays = np.zeros((p, window * n))
-    stays[r : r + n] = np.tile(np.eye(n), (1, window))
-    return stays
-
-
-def _weighted(sums: GramSums, r: int, weight: float) -> GramSums:
-    scale = np.ones(len(sums.z))
-    scale[:r] = weight
-    return sums.scaled(scale)
+    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from psimlearn.filter import Features, Filter, Stack
 from psimlearn.filter.layout import Layout
-from psimlearn.filter.rollout import Rollout, Table, roll
+from psimlearn.filter.rollout import Table, roll
 from psimlearn.filter.step import prior
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.windows import futures
@@ -50,7 +50,10 @@ def examples(filter: Filter, training: TrainingRows) -> Examples:
     """
     rollout = roll(filter, training.table)
     z = rollout.z[training.rows]
-    y, same = (_targets(filter, rollout, training), None) if rollout.layout.gappy else (training.y, training.same)
+    y, same = training.y, training.same
+    if rollout.layout.gappy:  # the filter itself fills in missing observations
+        phi = filled_features(filter.features, rollout.layout, rollout.x, rollout.held)
+        y, same = phi[training.target_rows] - prior(filter.recursion, rollout.x[training.rows]), None
     if filter.feedback.within(training.low, training.high):
         return Examples(z, y, same, 0)
     fed = z[:, : len(training.low)]
@@ -58,13 +61,6 @@ def examples(filter: Filter, training: TrainingRows) -> Examples:
     if kept.all():
         return Examples(z, y, same, 0)
     return Examples(z[kept], y[kept], None, len(z) - int(kept.sum()))
-
-
-def _targets(filter: Filter, rollout: Rollout, training: TrainingRows) -> Float[np.ndarray, "examples d"]:
-    """phi(f_{t+1}) less the prior, with missing observations filled in by the filter itself."""
-    phi = filled_features(filter.features, rollout.layout, rollout.x, rollout.held)
-    y: np.ndarray = phi[training.target_rows] - prior(filter.recursion, rollout.x[training.rows])
-    return y
 
 
 def filled_features(

@@ -16,19 +16,19 @@ from psimlearn.filter.features import Variances
 
 __all__ = ["GaussianNLL", "LogLoss", "Loss", "Squared"]
 
+Ahead = Float[np.ndarray, "b horizon n"]
+"""The next observations after each row."""
+ByHorizon = Float[np.ndarray, " horizon"]
+
 
 @runtime_checkable
 class Loss(Protocol):
     """A closed-loop error by horizon, and how much each horizon counts."""
 
-    def errors(
-        self, features: Features, m: Float[np.ndarray, "b d"], truth: Float[np.ndarray, "b horizon n"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def errors(self, features: Features, m: Float[np.ndarray, "b d"], truth: Ahead) -> ByHorizon:
         """The mean charge of beliefs m for the next observations; NaN in `truth` was not observed and costs nothing."""
 
-    def weights(
-        self, truth: Float[np.ndarray, "b horizon n"], stays: Float[np.ndarray, "b n"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def weights(self, truth: Ahead, stays: Float[np.ndarray, "b n"]) -> ByHorizon:
         """How much each horizon counts in the criterion "window"; `stays` is the last observation before each row."""
 
 
@@ -36,15 +36,11 @@ class Loss(Protocol):
 class Squared:
     """||m - phi||^2. Horizons count relative to the error of the last observation."""
 
-    def errors(
-        self, features: Features, m: Float[np.ndarray, "b d"], truth: Float[np.ndarray, "b horizon n"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def errors(self, features: Features, m: Float[np.ndarray, "b d"], truth: Ahead) -> ByHorizon:
         """Squared errors, summed over channels, averaged over rows."""
         return mean_square(features.observations(m)[:, : truth.shape[1]] - truth)
 
-    def weights(
-        self, truth: Float[np.ndarray, "b horizon n"], stays: Float[np.ndarray, "b n"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def weights(self, truth: Ahead, stays: Float[np.ndarray, "b n"]) -> ByHorizon:
         """One over the error of the last observation, divided by the number of horizons."""
         last = mean_square(truth - stays[:, None])
         return np.asarray(1 / (truth.shape[1] * np.where(last > 0, last, 1.0)))
@@ -54,24 +50,18 @@ class Squared:
 class LogLoss:
     """-log m of the symbol that came, in nats: the Kullback-Leibler divergence of m from certainty."""
 
-    def errors(
-        self, features: Features, m: Float[np.ndarray, "b d"], truth: Float[np.ndarray, "b horizon n"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def errors(self, features: Features, m: Float[np.ndarray, "b d"], truth: Ahead) -> ByHorizon:
         """Nats per symbol."""
         return self.nats(features.observations(m)[:, : truth.shape[1]], truth)
 
-    def nats(
-        self, probabilities: Float[np.ndarray, "b horizon v"], truth: Float[np.ndarray, "b horizon v"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def nats(self, probabilities: Ahead, truth: Ahead) -> ByHorizon:
         """The mean of -log probability over the symbols observed; 0 at horizons without any."""
         seen = ~np.isnan(truth).any(axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):
             nats = np.where(seen, -np.log(np.sum(np.where(truth > 0, probabilities, 0.0), axis=2)), 0.0)
         return np.asarray(nats.sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
 
-    def weights(
-        self, truth: Float[np.ndarray, "b horizon n"], stays: Float[np.ndarray, "b n"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def weights(self, truth: Ahead, stays: Float[np.ndarray, "b n"]) -> ByHorizon:
         """Equal weights: a nat is a nat at every horizon."""
         return np.full(truth.shape[1], 1 / truth.shape[1])
 
@@ -84,9 +74,7 @@ class GaussianNLL:
     infinite because a single observation has no variance.
     """
 
-    def errors(
-        self, features: Features, m: Float[np.ndarray, "b d"], truth: Float[np.ndarray, "b horizon n"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def errors(self, features: Features, m: Float[np.ndarray, "b d"], truth: Ahead) -> ByHorizon:
         """Nats of each step ahead, in standardised units, summed over channels, averaged over rows."""
         assert isinstance(features, Variances)  # settings see to it
         h = truth.shape[1]
@@ -96,8 +84,6 @@ class GaussianNLL:
         means = np.sum(np.where(seen, nats, 0.0), axis=0) / np.maximum(seen.sum(axis=0), 1)
         return np.asarray(means.sum(axis=-1))
 
-    def weights(
-        self, truth: Float[np.ndarray, "b horizon n"], stays: Float[np.ndarray, "b n"]
-    ) -> Float[np.ndarray, " horizon"]:
+    def weights(self, truth: Ahead, stays: Float[np.ndarray, "b n"]) -> ByHorizon:
         """Equal weights."""
         return np.full(truth.shape[1], 1 / truth.shape[1])

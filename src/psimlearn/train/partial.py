@@ -74,6 +74,5 @@ def _training_rows(filter: Filter, data: Trajectories) -> TrainingRows:
     y = filter.features(futures(x, plan, window))[target_rows] - prior(filter.recursion, x[rows])
     unbounded = np.full(len(filter.feedback.mean), np.inf)
     low, high = filter.feedback.low, filter.feedback.high
-    return TrainingRows(
-        laid_out, rows, target_rows, x, y, -unbounded if low is None else low, unbounded if high is None else high, None
-    )
+    guard = (-unbounded if low is None else low, unbounded if high is None else high)
+    return TrainingRows(laid_out, rows, target_rows, x, y, *guard, None)

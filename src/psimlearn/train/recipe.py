@@ -88,6 +88,7 @@ def _rules_of_values(features: Features, recipe: Recipe, init: Init) -> list[tup
 def _rules_of_pairs(train: Trajectories, features: Features, recipe: Recipe) -> list[tuple[bool, str]]:
     """For values that depend on features or data, whether they go together and what to say if not."""
     kind = type(features).__name__
+    simplex = replace(Recipe.for_symbols(recipe.lags), feedthrough=recipe.feedthrough, keep_start=recipe.keep_start)
     return [
         (
             recipe.prior != "last" or isinstance(features, Persistent),
@@ -105,7 +106,7 @@ def _rules_of_pairs(train: Trajectories, features: Features, recipe: Recipe) -> 
             f"rank needs Stack or StackSquares features, received {kind}; use rank=None",
         ),
         (
-            not isinstance(features, OneHot) or _keeps_simplex(recipe),
+            not isinstance(features, OneHot) or recipe == simplex,
             (
                 f"{kind} features keep beliefs on a simplex and have no prior, box, rank or weight: use "
                 f"Recipe.for_symbols(), received {recipe}"
@@ -116,9 +117,3 @@ def _rules_of_pairs(train: Trajectories, features: Features, recipe: Recipe) -> 
             "feedthrough=True needs trajectories with inputs, received none; use feedthrough=False",
         ),
     ]
-
-
-def _keeps_simplex(recipe: Recipe) -> bool:
-    """Whether a recipe leaves probabilities as they are."""
-    plain = Recipe.for_symbols(recipe.lags)
-    return recipe == replace(plain, feedthrough=recipe.feedthrough, keep_start=recipe.keep_start)

@@ -14,7 +14,7 @@ from psimlearn.filter.rollout import Table, roll, table
 from psimlearn.filter.step import expected
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import carried_forward, futures, later_futures
+from psimlearn.recordings.windows import carried_forward, futures, whole_futures
 from psimlearn.train.losses import Loss, Squared
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "held_out", "scored"]
@@ -64,9 +64,9 @@ def held_out(filter: Filter, validation: Trajectories, criterion: Criterion, los
     window = filter.features.window
     if criterion == "one-step" or not plan.reaches(window).any():
         return HeldOut(laid_out, slice(None), x[:, None], np.ones(1), loss)
-    rows = later_futures(plan, window)
+    rows = whole_futures(plan, window, first=False)
     truth = futures(x, plan, window)[rows]
-    stays = carried_forward(x, plan)[plan.before()][rows]
+    stays = carried_forward(x, plan)[plan.place(-1)][rows]
     return HeldOut(laid_out, rows, truth, loss.weights(truth, stays), loss)
 
 

@@ -1,29 +1,21 @@
 """Where training begins: scaling, the first belief, the first examples, the first filter."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling, Stack
+from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
 from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.rollout import inputs_at, room
 from psimlearn.filter.scaling import CONSTANT, standardisation
 from psimlearn.filter.step import prior
-from psimlearn.learners import Counting, Learner, RandomFourierRidge, Ridge, Stats, generalised_alpha
+from psimlearn.learners import Counting, InCoordinates, Learner, Ridge, Stats, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import (
-    carried_forward,
-    example_rows,
-    futures,
-    histories,
-    lag_places,
-    later_futures,
-    whole_futures,
-)
+from psimlearn.recordings.windows import carried_forward, example_rows, futures, histories, lag_places, whole_futures
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.examples import TrainingRows, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
@@ -105,11 +97,11 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         alphabet=train.alphabet,
     )
     y = phi[target_rows] - prior(filter.recursion, x[rows])
-    training = TrainingRows(
-        room(filter, layout), rows, target_rows, x, y, *_guard(spread, feedback, recipe.guard), None
-    )
+    guard = _guard(spread, feedback, recipe.guard)
+    training = TrainingRows(room(filter, layout), rows, target_rows, x, y, *guard, None)
     z = inputs_at(filter, m, x, layout, rows)
-    learner = _with_contexts(_in_coordinates(learner, filter, recipe, z).prepare(z, rng), z, y, recipe.lags)
+    prepared = _in_coordinates(learner, filter, recipe, z).prepare(z, rng)
+    learner = prepared.counting(z, y, recipe.lags) if isinstance(prepared, Counting) else prepared
     if init == "zero":
         return Beginning(filter, learner, None, training)
     stats = learner.summarise(z, y)
@@ -122,28 +114,16 @@ def _in_coordinates(
     learner: Learner[Any], filter: Filter, recipe: Recipe, z: Float[np.ndarray, "examples p"]
 ) -> Learner[Any]:
     """The learner, with a penalty on changes and levels if the recipe asks for it and the learner can."""
-    if recipe.level_weight is None or not isinstance(learner, Ridge | RandomFourierRidge):
+    if recipe.level_weight is None or not isinstance(learner, InCoordinates):
         return learner
-    assert isinstance(filter.features, Stack)
-    r, n, p = len(filter.feedback.mean), len(filter.scaling.mean), z.shape[1]
-    change = relative(filter.feedback, filter.features, n, recipe.lags, p)
+    change = relative(filter, z.shape[1])
     deviation, of_columns = np.std(z @ change, axis=0), np.std(z, axis=0)
-    weights = (recipe.belief_weight, recipe.level_weight)
-    return replace(learner, coordinates=weighted(change, deviation, of_columns, r, n, recipe.lags, *weights))
+    coordinates = weighted(filter, change, deviation, of_columns, recipe.level_weight)
+    changed: Learner[Any] = replace(cast(Any, learner), coordinates=coordinates)  # a dataclass, which mypy cannot know
+    return changed
 
 
-def _with_contexts(
-    learner: Learner[Any], z: Float[np.ndarray, "examples p"], y: Float[np.ndarray, "examples d"], lags: int
-) -> Learner[Any]:
-    """The learner; one for symbols has counted the symbols that followed each context."""
-    return learner.counting(z, y, lags) if isinstance(learner, Counting) else learner
-
-
-def _history_beliefs(
-    layout: Layout, features: Features
-) -> tuple[
-    Float[np.ndarray, "rows n"], Float[np.ndarray, "rows d"], Float[np.ndarray, "rows d"], Float[np.ndarray, "n n"]
-]:
+def _history_beliefs(layout: Layout, features: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Beliefs without a filter: phi(f_t) regressed on the last observations and inputs before t.
 
     Missing observations are filled in by the same regression, in turn. Returns the filled observations, the beliefs
@@ -154,28 +134,21 @@ def _history_beliefs(
     if isinstance(features, OneHot):  # before the first symbol there is none to carry forward
         x = np.where(x.any(axis=1, keepdims=True), x, np.nanmean(layout.x, axis=0))
     phi = features(futures(x, plan, window))
-    later = later_futures(plan, window)
+    later = whole_futures(plan, window, first=False)
     for _ in range(FILL_PASSES if layout.gappy else 1):
         h = histories(np.concatenate([x, layout.u], axis=1), plan, max(10, 2 * window))
         stats = Ridge().summarise(h[later], phi[later])
         m = Ridge(generalised_alpha(stats)).solve(stats)(h)
         m[plan.block(0)] = phi[plan.block(0)].mean(axis=0)
         if isinstance(features, OneHot):
-            m = _distributions(m, features, phi[later].mean(axis=0))
+            m = onto_simplices(m, features.n_simplices)
+            m = np.where(np.isnan(m), phi[later].mean(axis=0), m)  # a regression gave negative values only
         expected = features.observations(m)[:, 0]
         covariance = error_covariance(layout.x - expected)
         if layout.gappy:
             x = conditional_fill(layout.x, expected, covariance)
             phi = filled_features(features, layout, x, m)
     return x, m, phi, covariance
-
-
-def _distributions(
-    m: Float[np.ndarray, "rows d"], features: OneHot, mean: Float[np.ndarray, " d"]
-) -> Float[np.ndarray, "rows d"]:
-    """Regressed beliefs as distributions; the mean where a regression gave negative values only."""
-    distributions = onto_simplices(m, features.n_simplices)
-    return np.where(np.isnan(distributions), mean, distributions)
 
 
 def _initial(
@@ -189,8 +162,7 @@ def _initial(
     if not isinstance(features, OneHot):
         return mean
     even = np.full(len(mean), features.n_simplices / len(mean))
-    smooth: np.ndarray = (len(first) * mean + seen.mean(axis=0) + even / len(seen)) / (len(first) + 1 + 1 / len(seen))
-    return smooth
+    return np.asarray((len(first) * mean + seen.mean(axis=0) + even / len(seen)) / (len(first) + 1 + 1 / len(seen)))
 
 
 class _Spread(NamedTuple):
@@ -216,10 +188,7 @@ def _directions(beliefs: Float[np.ndarray, "examples d"], rank: int | None) -> F
 
 
 def _feedback(
-    beliefs: Float[np.ndarray, "examples r"],
-    seen: _Spread,
-    directions: Float[np.ndarray, "d r"] | None,
-    recipe: Recipe,
+    beliefs: Float[np.ndarray, "examples r"], seen: _Spread, directions: Float[np.ndarray, "d r"] | None, recipe: Recipe
 ) -> Feedback:
     """Scale and box of the feedback, from the initial beliefs and the features seen, both along `directions`."""
     mean, scale = np.zeros(len(seen.mean)), np.ones(len(seen.mean))
@@ -232,10 +201,8 @@ def _feedback(
         return feedback
     low, high = _guard(seen, feedback, recipe.guard)
     gain, margin = recipe.belief_weight / scale, recipe.box * (seen.high - seen.low)
-    return feedback._replace(
-        low=np.maximum(low, (seen.low - margin - mean) * gain),
-        high=np.minimum(high, (seen.high + margin - mean) * gain),
-    )
+    low = np.maximum(low, (seen.low - margin - mean) * gain)
+    return feedback._replace(low=low, high=np.minimum(high, (seen.high + margin - mean) * gain))
 
 
 def _guard(

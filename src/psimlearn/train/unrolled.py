@@ -11,7 +11,7 @@ so that one pass back through time gives dloss/dy_t, without the weights, and on
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,19 +28,10 @@ from psimlearn.recordings.schedule import gridded, grids
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
 
-__all__ = [
-    "Fixed",
-    "Form",
-    "Part",
-    "closed_loop",
-    "fixed_of",
-    "form_of",
-    "parts_of",
-    "weights_of",
-    "whitened",
-    "with_weights",
-]
+__all__ = ["Fixed", "Form", "Part", "closed_loop", "fixed_of", "form_of", "parts_of", "weights_of", "whitened"]
+__all__ += ["with_weights"]
 
+Differentiable = Stack | StackSquares | SecondMoment
 NEGLIGIBLE = 1e-6
 """Directions in which inputs vary less than this, relative to the mean, are not magnified when they are whitened."""
 
@@ -48,7 +39,7 @@ NEGLIGIBLE = 1e-6
 class Form(NamedTuple):
     """The shape of the computation: filters of one form share a compiled one."""
 
-    features: Stack | StackSquares | SecondMoment
+    features: Differentiable
     lags: int
     raw_inputs: bool
     intercept: bool
@@ -82,22 +73,20 @@ class Part(NamedTuple):
     weight: Any
     """How much each entry of it counts: 0 where it was not observed."""
 
+    def each(self, cut: Callable[[Any], Any]) -> "Part":
+        """The part with every array of rows cut; gains belong to no row."""
+        return Part(*(a if a is None or name == "gains" else cut(a) for name, a in self._asdict().items()))
+
     def some(self, which: slice) -> "Part":
         """Some of the trajectories."""
-        return Part(*(a if a is None or name == "gains" else a[:, which] for name, a in self._asdict().items()))
-
-
-# -- from filters and back -------------------------------------------------------------------------------------------
+        return self.each(lambda rows: rows[:, which])
 
 
 def form_of(filter: Filter, intercept: bool) -> Form:
     """The form of a filter, if there is a gradient for it."""
     regressor, features = filter.regressors[0], filter.features
-    if (
-        len(filter.regressors) != 1
-        or not isinstance(regressor, Linear | RandomFourier)
-        or not isinstance(features, Stack | StackSquares | SecondMoment)
-    ):
+    single = len(filter.regressors) == 1
+    if not (single and isinstance(regressor, Linear | RandomFourier) and isinstance(features, Differentiable)):
         raise SettingsError(
             "back-propagation: required one linear or random-feature regressor for all times and Stack, StackSquares "
             f"or SecondMoment features, received {len(filter.regressors)} of {type(regressor).__name__} and "
@@ -123,8 +112,7 @@ def weights_of(filter: Filter, intercept: bool = True) -> Float[np.ndarray, "wid
 
 def with_weights(filter: Filter, weights: Float[np.ndarray, "width d"], intercept: bool = True) -> Filter:
     """The filter with other weights."""
-    constant = weights[-1] if intercept else np.zeros(weights.shape[1])
-    linear = Linear(weights[:-1] if intercept else weights, constant)
+    linear = Linear(weights[:-1], weights[-1]) if intercept else Linear(weights, np.zeros(weights.shape[1]))
     regressor = filter.regressors[0]
     fitted = replace(regressor, linear=linear) if isinstance(regressor, RandomFourier) else linear
     return replace(filter, regressors=(fitted,))
@@ -145,18 +133,9 @@ def parts_of(filter: Filter, trajectories: Trajectories) -> list[Part]:
     observed = ~np.isnan(phi)
     weight = observed / np.maximum(observed.sum(axis=0), 1)
     pattern, gains = pattern_gains(~np.isnan(layout.x), filter.covariance) if layout.gappy else (None, None)
-    return [
-        Part(
-            gridded(grid, layout.x),
-            gridded(grid, layout.u),
-            None if layout.gappy else gridded(grid, layout.observed),
-            None if pattern is None else gridded(grid, pattern),
-            gains,
-            gridded(grid, np.nan_to_num(phi)),
-            gridded(grid, weight),
-        )
-        for grid in grids(plan, rows)
-    ]
+    known = None if layout.gappy else layout.observed
+    whole = Part(layout.x, layout.u, known, pattern, gains, np.nan_to_num(phi), weight)
+    return [whole.each(partial(gridded, grid)) for grid in grids(plan, rows)]
 
 
 def whitened(
@@ -184,11 +163,7 @@ def whitened(
         fed = n_waves + np.arange(len(fixed.feedback.mean))
         gram[fed, fed] += np.maximum(usual**2 - gram[fed, fed], 0.0)
     factor = np.linalg.cholesky(gram + NEGLIGIBLE * np.trace(gram) / width * np.eye(width))
-    root = np.linalg.solve(factor, np.eye(width)).T
-    return fixed._replace(root=root), factor.T @ weights
-
-
-# -- the loop --------------------------------------------------------------------------------------------------------
+    return fixed._replace(root=np.linalg.solve(factor, np.eye(width)).T), factor.T @ weights
 
 
 class _Loop(NamedTuple):
@@ -220,8 +195,7 @@ def closed_loop(form: Form) -> _Loop:
         beliefs, inputs = rolled(weights, fixed, part, nudges)
         return jnp.sum(part.weight * (beliefs - part.y) ** 2), inputs
 
-    def valued(parameters: Any, fixed: Fixed, parts: Any) -> tuple[Any, Any]:
-        """The loss and its gradient."""
+    def loss_and_gradient(parameters: Any, fixed: Fixed, parts: Any) -> tuple[Any, Any]:
         weights = parameters if fixed.root is None else fixed.root @ parameters
         value, gradient = 0.0, jnp.zeros_like(weights)
         for part in parts:
@@ -235,10 +209,9 @@ def closed_loop(form: Form) -> _Loop:
         @jax.custom_vjp  # type: ignore[untyped-decorator]
         def value(parameters: Any) -> Any:
             weights = parameters if fixed.root is None else fixed.root @ parameters
-            misfits = (misfit(jnp.zeros_like(part.y), weights, fixed, part)[0] for part in parts)
-            return sum(misfits, jnp.zeros(()))
+            return sum((misfit(jnp.zeros_like(part.y), weights, fixed, part)[0] for part in parts), jnp.zeros(()))
 
-        value.defvjp(lambda parameters: valued(parameters, fixed, parts), lambda gradient, ct: (ct * gradient,))
+        value.defvjp(lambda w: loss_and_gradient(w, fixed, parts), lambda gradient, ct: (ct * gradient,))
         return value(parameters)
 
     return _Loop(loss, rolled)
@@ -246,8 +219,7 @@ def closed_loop(form: Form) -> _Loop:
 
 def _recursion(form: Form, fixed: Fixed, weights: Any) -> Recursion:
     """The recursion of a filter with these weights, the intercept last."""
-    constant = weights[-1] if form.intercept else 0.0 * weights[0]
-    linear = Linear(weights[:-1] if form.intercept else weights, constant)
+    linear = Linear(weights[:-1], weights[-1]) if form.intercept else Linear(weights, 0.0 * weights[0])
     regressor = linear if fixed.frequencies is None else RandomFourier(fixed.frequencies, form.raw_inputs, linear)
     return Recursion(form.features, (regressor,), fixed.feedback, fixed.centre)
 
