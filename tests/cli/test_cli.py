@@ -381,7 +381,7 @@ def test_models_with_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert run("forecast", model, data, "--steps", "8") == 2
     assert "--future-inputs: required" in capsys.readouterr().err
     for steps in (1, 2):  # the input of the last row acts on the next row, and is known
-        assert run("forecast", model, data, "--steps", steps) == 0
+        assert run("forecast", model, data, "--steps", str(steps)) == 0
         assert ("inputs to come are not known" in capsys.readouterr().err) == (steps == 2)
     future = tmp_path / "future.csv"
     future.write_text(rows(30, 38))

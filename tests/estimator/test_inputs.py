@@ -1,5 +1,8 @@
 """Intervals of a model with inputs hold their share whether or not the inputs to come are known."""
 
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,8 +51,9 @@ def unseen(kind: str) -> tuple[Trajectories, np.ndarray, np.ndarray, np.ndarray,
     return Trajectories.of(past, inputs=now), past, now, x[:, -WINDOW:], u[:, -WINDOW:]
 
 
-def shares(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The share of observations within bounds, by steps ahead."""
+def shares(bounds: Sequence[np.ndarray], truth: np.ndarray) -> np.ndarray:
+    """The share of observations within lower and upper bounds, by steps ahead."""
+    low, high = bounds
     return np.asarray(((low <= truth) & (truth <= high)).mean(axis=(0, 2)))
 
 
@@ -71,8 +75,8 @@ def test_intervals_hold_with_inputs_known_and_unknown(kind: str) -> None:
     model, (recordings, _, _, truth, inputs) = fitted(kind), unseen(kind)
     _, *unknown = model.forecast(recordings, WINDOW, coverage=0.9)
     _, *known = model.forecast(recordings, WINDOW, future_inputs=inputs, coverage=0.9)
-    within_two_points(shares(*unknown, truth))
-    within_two_points(shares(*known, truth))
+    within_two_points(shares(unknown, truth))
+    within_two_points(shares(known, truth))
     assert np.median((unknown[1] - unknown[0])[:, -1] / (known[1] - known[0])[:, -1]) > 3
 
 
@@ -92,9 +96,9 @@ def test_an_update_that_was_told_the_next_inputs_knows_these_and_no_more(kind: s
     model, (_, past, now, truth, inputs) = fitted(kind), unseen(kind)
     live = played(model.start(N_TEST), past, now, inputs[:, 0])
     _, *bounds = live.forecast(WINDOW, coverage=0.9)
-    within_two_points(shares(*bounds, truth))
+    within_two_points(shares(bounds, truth))
     mean, low, high = live.predict(1, coverage=0.9)
-    within_two_points(shares(low[:, None], high[:, None], truth[:, :1]))
+    within_two_points(shares((low[:, None], high[:, None]), truth[:, :1]))
     known = model.filter_.calibration
     assert known is not None
     np.testing.assert_allclose((high - mean).std(), 0, atol=1e-9)
@@ -112,7 +116,7 @@ def test_a_gap_widens_intervals_by_as_much_as_if_inputs_were_known(kind: str) ->
     recordings = Trajectories.of(gap, inputs=now)
     for future in (None, inputs):
         _, *bounds = model.forecast(recordings, WINDOW, future_inputs=future, coverage=0.9)
-        within_two_points(shares(*bounds, truth))
+        within_two_points(shares(bounds, truth))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,7 +141,8 @@ def test_the_report_names_both_errors(kind: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(unknown, measured, rtol=0.15)
     assert unknown[-1] > 10 * known[-1]
     title, same = (line for line in model.summary().splitlines() if line.endswith("known:"))
-    assert title.startswith("held-out error by steps ahead") and title.endswith(", inputs to come known:")
+    assert title.startswith("held-out error by steps ahead")
+    assert title.endswith(", inputs to come known:")
     assert same == "the same, inputs to come unknown:"
     model.save(tmp_path / "model")
     loaded = PSIM.load(tmp_path / "model")
@@ -164,11 +169,8 @@ def test_a_filter_of_an_older_file_says_what_to_do() -> None:
     """Its intervals would be too narrow."""
     for kind in KINDS:
         model, (recordings, past, now, _, inputs) = fitted(kind), unseen(kind)
-        old = PSIM(**SETTINGS).fit(recordings[:30])  # any model
-        old.filter_ = type(model.filter_)(
-            **{k: v for k, v in vars(model.filter_).items() if k in model.filter_.__dataclass_fields__}
-            | {"calibration_blind": None, "calibration_next": None}
-        )
+        old = copy(model)
+        old.filter_ = replace(model.filter_, calibration_blind=None, calibration_next=None)
         with pytest.raises(SettingsError, match="fit the model again, or give future_inputs"):
             old.forecast(recordings[:3], 2, coverage=0.9)
         assert np.isfinite(old.forecast(recordings[:3], 2)).all()

@@ -43,7 +43,7 @@ class Learnt:
     calibration_blind: Calibration | None = None
     """The same within the window, for filters with inputs, if no input to come is known."""
     calibration_next: Calibration | None = None
-    """The same within the window, for filters with feed-through, if the next inputs are known and later ones are not."""
+    """The same within the window, for filters with feed-through, if only the next inputs are known."""
     hinting: Linear | None = None
     """From [m_t; x_t; ..; x_{t-lags+1}; u_t (; u_{t+1})] to the hints at t: a read-out, no part of the belief."""
     names: tuple[str, ...] | None = None

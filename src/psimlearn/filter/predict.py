@@ -43,7 +43,8 @@ class Spread(NamedTuple):
 
     def reach(self, coverage: float) -> Float[np.ndarray, "*b n"]:
         """Half the width of intervals of this coverage."""
-        return self.std * self.calibration.reach(self.horizon, coverage)
+        reach: np.ndarray = self.std * self.calibration.reach(self.horizon, coverage)
+        return reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,8 @@ class Prediction:
         if self.gap is None:
             return size(self.spread)
         longer, shorter = map(size, self.gap)
-        return np.sqrt(size(self.spread) ** 2 + np.maximum(longer**2 - shorter**2, 0.0))
+        together: np.ndarray = np.sqrt(size(self.spread) ** 2 + np.maximum(longer**2 - shorter**2, 0.0))
+        return together
 
 
 def ahead(
@@ -110,8 +112,8 @@ def predict(
 ) -> Prediction:
     """`ahead` with standard deviations and intervals, for a calibrated filter.
 
-    Errors are larger where inputs to come are unknown, and are measured apart. The inputs of unobserved rows were known,
-    so a gap widens intervals by as much as where all inputs are known.
+    Errors are larger where inputs to come are unknown, and are measured apart. The inputs of unobserved rows were
+    known, so a gap widens intervals by as much as where all inputs are known.
 
     Args:
         filter: a learnt filter.
