@@ -30,7 +30,7 @@ def forecast(model: Path, data: str, output: Path | None, force: bool, **others:
 
     For each recording and step, print the mean of each channel C, its standard deviation C.std, and the bounds C.low
     and C.high of an interval that contains the given share of observations. Beyond the calibrated steps, C.std, C.low
-    and C.high are empty.
+    and C.high are empty. Without --future-inputs, a model with inputs gives the wider intervals of unknown inputs.
 
     \b
     Examples:
@@ -50,6 +50,8 @@ def forecast(model: Path, data: str, output: Path | None, force: bool, **others:
     filter = saved.filter
     state = filter.run(recordings, None if inputs is None else inputs[:, 0])[1]
     prediction = filter.predict(state, steps, inputs)
+    if prediction.inputs != "known":
+        options.say("The inputs to come are not known, so the intervals are wide; --future-inputs makes them narrower.")
     low, high = prediction.interval(others["coverage"])
     parts = {"": prediction.mean, ".std": prediction.std, ".low": low, ".high": high}
     names = [f"{channel}{part}" for channel in saved.channels for part in parts]
