@@ -1,6 +1,5 @@
 """Live rows, as CSV or as JSON lines: each line is parsed by itself, or refused with a reason."""
 
-import csv
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -9,7 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from psimlearn.errors import DataError
-from psimlearn.recordings.cells import header_of, number
+from psimlearn.recordings.cells import cells_of, check_encoding, header_of, number
 
 __all__ = ["ParsedRow", "Wanted", "csv_rows", "json_rows"]
 
@@ -69,14 +68,15 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
     id, time = (None if name is None else names.index(name) for name in (wanted.id, wanted.time))
 
     def read(line: str, complain: Complain) -> ParsedRow:
-        cells = next(csv.reader([line], delimiter=delimiter)) if '"' in line else line.split(delimiter)
+        check_encoding(line)
+        cells = cells_of(line, delimiter)
         if len(cells) != len(names):
             raise DataError(f"required {len(names)} cells as in the header, received {len(cells)}: {line[:200]!r}.")
         texts = pick(cells)
         try:
             numbers = list(map(float, texts))
             total = sum(numbers)
-            if total - total != 0 or "_" in line:  # NaN, infinity, or 1_000, which Python reads
+            if total - total != 0 or "_" in line or not line.isascii():  # NaN, infinity, 1_000, digits of other scripts
                 raise ValueError
         except ValueError:
             numbers = [_number(cell, name, complain) for cell, name in zip(texts, wanted.numbers, strict=True)]
@@ -90,6 +90,7 @@ def json_rows(wanted: Wanted) -> Read:
     """A parser of lines that are JSON objects; a name that is absent or null was not observed."""
 
     def read(line: str, complain: Complain) -> ParsedRow:
+        check_encoding(line)
         try:
             cells = json.loads(line)
         except (ValueError, RecursionError) as error:
