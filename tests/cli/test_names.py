@@ -51,7 +51,7 @@ def test_names_that_would_occur_twice_are_refused(
     model, data = prepared(tmp_path, names, beside)
     monkeypatch.delattr(Filter, "run")  # no work before the check
     steps = ["--steps", "2"] if command == "forecast" else ["--ahead", "2"]
-    for out in ([], ["-o", tmp_path / "answers.csv"], ["-o", tmp_path / "answers.parquet"]):
+    for out in ([], ["-o", f"{tmp_path}/answers.csv"], ["-o", f"{tmp_path}/answers.parquet"]):
         assert run(command, model, data, *steps, *options, *out) != 0
         said = capsys.readouterr()
         assert f"columns with different names, received {twice!r} twice" in said.err

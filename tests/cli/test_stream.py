@@ -221,7 +221,7 @@ def test_json_lines() -> None:
         (b"ERR,2\n", "line 3, column 'a': required a number, received 'ERR'."),
         (b"1_0,2\n", "line 3, column 'a': required a number, received '1_0'."),
         (b"inf,2\n", "line 3, column 'a': required a finite number, received inf. Taken as not observed."),
-        (b'"1,5",2\n', "line 3, column 'a': required a number with a decimal point, received '1,5', with a comma."),
+        (b'"1,5",2\n', "line 3, column 'a': required a number with a decimal point, received '1,5', with other marks."),
         (b"\xff\xfe,2\n", "line 3, column 'a': required a number"),
     ],
 )

@@ -109,7 +109,7 @@ def test_channels_and_inputs_in_other_units_are_named() -> None:
     named = Trajectories.of(data, names=["force"])
     fitted = PSIM(**ONE).fit(named)
     inputs = np.array(data.inputs).reshape(20, 15, 1)
-    with pytest.raises(DataError, match="input 0: .* 1.01e\\+06 times"):
+    with pytest.raises(DataError, match=r"input 0: .* 1\.01e\+06 times"):
         fitted.partial_fit(Trajectories.of(named, inputs * 1e6))
     with pytest.raises(DataError, match="channel 'force': "):
         fitted.partial_fit(Trajectories.of(data.values.reshape(20, 15, 1) * 1e6, inputs, names=["force"]))

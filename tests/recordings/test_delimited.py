@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from psimlearn.cli.rows import Wanted, csv_rows
+from psimlearn.cli.rows import Wanted, csv_rows, json_rows
 from psimlearn.cli.stream import _batches, _without_blank_start
 from psimlearn.errors import DataError
 from psimlearn.recordings import tables
@@ -129,7 +129,7 @@ def test_columns_of_numbers_with_marks_do_not_vanish(tmp_path: Path, cell: str) 
 
 
 def test_one_odd_word_does_not_hide_a_column_of_marked_numbers(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="column 'b', row 1: required a number.*'5%'"):
+    with pytest.raises(DataError, match=r"column 'b', row 1: required a number.*'5%'"):
         by_file(tmp_path, b"a;b\n1;-\n2;5%\n3;6%\n")
 
 
@@ -150,8 +150,22 @@ def test_a_remark_with_a_number_is_a_word(tmp_path: Path) -> None:
 
 def test_other_encodings_are_refused(tmp_path: Path) -> None:
     refused_by_both(tmp_path, "dr\u00fcck,b\n1,2\n".encode("latin-1"), "line 1: required text in UTF-8", ("b",))
-    refused_by_both(tmp_path, "a,note\n1,na\u00efve\n".encode("latin-1"), "UTF-8", ("a",))
+    with pytest.raises(DataError, match="UTF-8"):
+        by_file(tmp_path, "a,note\n1,na\u00efve\n".encode("latin-1"), channels=("a",))
     np.testing.assert_array_equal(both(tmp_path, "dr\u00fcck,b\n1,2\n", ("dr\u00fcck", "b")), [[1, 2]])
+
+
+def test_ids_in_other_encodings_are_not_taken_for_one_another() -> None:
+    """The pipe leaves these lines out; elsewhere in a line, odd bytes cost a cell, or nothing."""
+    wanted = Wanted(("a",), (), "id", None)
+    read, _ = csv_rows("id,a,note", wanted)
+    for row in (read, json_rows(wanted)):
+        for id in "\u00e9\u00e8":
+            line = f"{id},1,x" if row is read else f'{{"id": "{id}", "a": 1}}'
+            assert row(line, pytest.fail).id == id
+            with pytest.raises(DataError, match="required text in UTF-8, received the byte 0xe"):
+                row(line.encode("latin-1").decode(errors="surrogateescape"), pytest.fail)
+    assert read("x,1,\udce9", pytest.fail).numbers == [1]
 
 
 def test_a_long_file_is_not_cut_within_a_letter(tmp_path: Path) -> None:

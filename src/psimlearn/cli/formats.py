@@ -39,7 +39,7 @@ def csv_numbers(rows: Float[np.ndarray, "rows columns"]) -> list[str]:
 def json_lines(keys: Sequence[Mapping[str, Any]], names: Sequence[str], rows: Float[np.ndarray, "rows _"]) -> list[str]:
     """Each row as a JSON object that begins with its keys; NaN becomes null.
 
-    JSON has no infinity, but the log-likelihood of an impossible row must ring an alarm: the largest number replaces it.
+    JSON has no infinity. The largest number replaces it, so that the log-likelihood of a huge row rings an alarm.
     """
     labels = [f"{json.dumps(name)}: " for name in names]
     if not np.isfinite(rows).all():

@@ -68,7 +68,6 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
     id, time = (None if name is None else names.index(name) for name in (wanted.id, wanted.time))
 
     def read(line: str, complain: Complain) -> ParsedRow:
-        check_encoding(line)
         cells = cells_of(line, delimiter)
         if len(cells) != len(names):
             raise DataError(f"required {len(names)} cells as in the header, received {len(cells)}: {line[:200]!r}.")
@@ -81,7 +80,8 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
         except ValueError:
             numbers = [_number(cell, name, complain) for cell, name in zip(texts, wanted.numbers, strict=True)]
         when = None if time is None else cells[time].strip()
-        return ParsedRow(numbers, "" if id is None else cells[id], when, None if when is None else _moment(when))
+        name = "" if id is None else _readable(cells[id])
+        return ParsedRow(numbers, name, when, None if when is None else _moment(when))
 
     return read, {what: name for what in ("id", "time") if (name := getattr(wanted, what))}
 
@@ -90,7 +90,6 @@ def json_rows(wanted: Wanted) -> Read:
     """A parser of lines that are JSON objects; a name that is absent or null was not observed."""
 
     def read(line: str, complain: Complain) -> ParsedRow:
-        check_encoding(line)
         try:
             cells = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -100,9 +99,15 @@ def json_rows(wanted: Wanted) -> Read:
         numbers = [_json_number(cells.get(name), name, complain) for name in wanted.numbers]
         when = cells.get(wanted.time) if wanted.time else None
         moment = when if when is None or isinstance(when, int | float) else _moment(str(when))
-        return ParsedRow(numbers, str(cells.get(wanted.id, "")) if wanted.id else "", when, moment)
+        return ParsedRow(numbers, _readable(str(cells.get(wanted.id, ""))) if wanted.id else "", when, moment)
 
     return read
+
+
+def _readable(id: str) -> str:
+    """An id in UTF-8: two ids that cannot be read might look like one."""
+    check_encoding(id)
+    return id
 
 
 def _number(cell: str, name: str, complain: Complain) -> float:

@@ -82,7 +82,7 @@ def _array(part: Any, where: str) -> np.ndarray:
 def unmasked(entry: Any) -> Any:
     """The entry with NaN in place of masked numbers, also inside lists: masked means not observed."""
     if isinstance(entry, np.ma.MaskedArray):
-        numbers = entry.astype(np.float64) if entry.dtype.kind in "biuf" else entry
+        numbers: Any = entry.astype(np.float64) if entry.dtype.kind in "biuf" else entry
         return numbers.filled(np.nan) if numbers.dtype.kind in "fO" else np.asarray(entry)
     if isinstance(entry, list | tuple) and _has_masks(entry):
         return [unmasked(part) for part in entry]
