@@ -28,7 +28,7 @@ from psimlearn.learners import Learner, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
 from psimlearn.train.hints import hint_sums, merged_hints, with_hints
-from psimlearn.train.partial import absorbed
+from psimlearn.train.partial import absorbed, check_range
 from psimlearn.train.recipe import Recipe
 
 __all__ = ["PSIM"]
@@ -151,11 +151,12 @@ class PSIM(TransformerMixin, BaseEstimator):
         return self
 
     @available_if(learns_on)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None) -> "PSIM":
+    def partial_fit(self, X: Any, y: Any = None, *, any_range: bool = False) -> "PSIM":
         """Learn from more recordings; the first call is `fit`.
 
         The sums go on. Settings, scaling, box and calibration stay as they were; `report_["outside"]` is the share
-        of the new examples that lie outside the box of the earlier ones.
+        of the new examples that lie outside the box of the earlier ones. Recordings that lie over 10 times as far from
+        the mean as the earlier ones, as in other units, are refused unless `any_range` is True.
         """
         if not hasattr(self, "filter_"):
             return self.fit(X)
@@ -165,6 +166,8 @@ class PSIM(TransformerMixin, BaseEstimator):
                 "save(path, with_sums=True). Use fit on all recordings."
             )
         data = asked(self, X).trajectories
+        if not any_range:
+            check_range(self.filter_, self.sums_, data, self.recipe_)
         more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
         hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
         self.filter_ = with_hints(more.filter, hints)

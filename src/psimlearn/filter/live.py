@@ -13,7 +13,7 @@ from psimlearn.filter.likelihood import hints_at, log_likelihood
 from psimlearn.filter.step import State
 from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.streams import streams as new_streams
-from psimlearn.recordings.arrays import check_finite
+from psimlearn.recordings.arrays import check_finite, unmasked
 
 __all__ = ["Live"]
 
@@ -243,7 +243,7 @@ class Live:
 def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     """Convert a value to float64 of this shape, or refuse it."""
     try:
-        raw = np.ma.filled(value.astype(FLOAT), np.nan) if np.ma.isMaskedArray(value) else np.asarray(value)
+        raw = np.asarray(unmasked(value))
         if raw.dtype.kind not in "biufO":  # astype would read the text "1.5" as a number
             raise TypeError(f"dtype {raw.dtype}")
         array = raw.astype(FLOAT)

@@ -121,7 +121,7 @@ def gaussian_log_likelihood(
 ) -> Float[np.ndarray, " b"]:
     """The log-likelihood of observed errors under a Gaussian with these correlations and variances."""
     missing = np.isnan(errors)
-    with np.errstate(over="ignore"):  # the log-likelihood of a huge error is -inf
+    with np.errstate(over="ignore", invalid="ignore"):  # the log-likelihood of a huge error is -inf, or NaN
         if missing.any():
             return _in_part(errors, ~missing, correlation, variance)
         white = errors / np.sqrt(variance) @ correlation.white
