@@ -70,6 +70,7 @@ def made(case: str, n: int = 2) -> Filter:
 
     calibration = Calibration(rng.random((5, n)), rng.random((5, n)), rng.random((len(LEVELS), 5, n)))
     calibration.base[-1] = calibration.gain[-1] = calibration.quantiles[:, -1] = np.nan
+    unknown = Calibration(*(1 + array[..., :WINDOW, :] for array in calibration))
     return Filter(
         features=features,
         regressors=tuple(regressor() for _ in range(30 if "steps" in case else 1)),
@@ -88,6 +89,8 @@ def made(case: str, n: int = 2) -> Filter:
         input_scaling=Scaling(rng.standard_normal(inputs), rng.random(inputs) + 0.1) if inputs else None,
         feedthrough="feedthrough" in case,
         calibration=calibration if "calibrated" in case else None,
+        calibration_blind=unknown if "calibrated" in case and inputs else None,
+        calibration_next=unknown if "calibrated" in case and "feedthrough" in case else None,
         hinting=linear(d + beside, 2) if "hints" in case else None,
         names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
     )
@@ -159,6 +162,8 @@ def says(filter: Filter) -> list[Array]:
     if filter.calibration is not None:
         prediction = filter.predict(state, 6, future)
         said += [prediction.std, *prediction.interval(0.9)]
+        if filter.calibration_blind is not None:
+            said += [p.std for p in (filter.predict(state, 2), filter.predict(state, 2, knows_next=True))]
     return said + ([filter.hints(data)] if filter.hinting is not None else [])
 
 
@@ -170,11 +175,12 @@ def same(a: list[Array], b: list[Array]) -> bool:
 
 
 USUAL = "everything: squares fourier raw rank inputs feedthrough calibrated hints"
+CALIBRATIONS = ("calibration", "calibration_blind", "calibration_next")
 USUAL_ARRAYS = [
     *("initial", "centre", "covariance", "scaling.mean", "scaling.scale"),
     *("feedback.mean", "feedback.scale", "feedback.directions", "feedback.low", "feedback.high"),
     *("input_scaling.mean", "input_scaling.scale", "hinting.weights", "hinting.intercept"),
-    *("calibration.base", "calibration.gain", "calibration.quantiles"),
+    *(f"{name}.{array}" for name in CALIBRATIONS for array in ("base", "gain", "quantiles")),
     *("regressors.0.directions", "regressors.0.weights", "regressors.0.intercept"),
 ]
 """All the arrays of the file of that case."""

@@ -404,10 +404,15 @@ def test_models_with_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert run("fit", data, "--inputs", "u", "-o", model, *FAST) == 0
     assert run("forecast", model, data, "--steps", "8") == 2
     assert "--future-inputs: required" in capsys.readouterr().err
+    for steps in (1, 2):  # the input of the last row acts on the next row, and is known
+        assert run("forecast", model, data, "--steps", str(steps)) == 0
+        assert ("inputs to come are not known" in capsys.readouterr().err) == (steps == 2)
     future = tmp_path / "future.csv"
     future.write_text(rows(30, 38))
     assert run("forecast", model, data, "--steps", "8", "--future-inputs", future) == 0
-    _, cells = table(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    assert "inputs to come" not in err
+    _, cells = table(out)
     told = np.array([row[2] for row in cells], dtype=float).reshape(8, 8, 1)
     past = Trajectories.of(x[:, :30], u[:, :30], names=["x"])
     np.testing.assert_allclose(

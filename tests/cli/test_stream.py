@@ -23,7 +23,8 @@ from psimlearn.cli.stream import stream
 from psimlearn.errors import DataError
 from psimlearn.evaluate.calibrate import with_calibration
 from psimlearn.files.model import save
-from psimlearn.filter import Features, Filter, SecondMoment, StackSquares
+from psimlearn.filter import Features, Filter, Scaling, SecondMoment, StackSquares
+from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answer_names, answers_to
 from psimlearn.train import Recipe, dagger
 
@@ -114,15 +115,26 @@ def test_a_pipe_answers_as_to_a_whole_recording(case: str) -> None:
     text = through(filter, [(",".join(names) + "\n").encode(), *lines_of(rows)], wanted, steps)
     assert text.splitlines()[0] == ",".join(answer_names(CHANNELS, steps))
     expected = answers_to(filter, data, steps)
+    np.testing.assert_allclose(parsed(text), expected, rtol=1e-8, atol=1e-10)
     if case == "inputs at once":  # a pipe does not know the next input yet: what comes next is told as if it stayed
-        told = parsed(text)[:, :5]
-        np.testing.assert_allclose(told, expected[:, :5], rtol=1e-8, atol=1e-10)
         assert data.inputs is not None
         held = replace(data, inputs=np.concatenate([data.inputs[:29], data.inputs[28:29]]))
         np.testing.assert_allclose(parsed(text)[28], answers_to(filter, held[:1], steps)[28], rtol=1e-8, atol=1e-10)
-    else:
-        np.testing.assert_allclose(parsed(text), expected, rtol=1e-8, atol=1e-10)
     assert np.isnan(parsed(text)[:, 3]).any() == (case == "uncalibrated")
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_model_of_an_older_file_answers_without_the_deviations_that_it_does_not_know(at_once: bool) -> None:
+    """Deviations for unknown inputs were not measured: their cells are empty, and the pipe goes on."""
+    filter, data = learnt(inputs=True, feedthrough=at_once), recordings()[:1]
+    old = replace(filter, calibration_blind=None, calibration_next=None)
+    names = answer_names(CHANNELS, 2)
+    empty = np.isnan(answers_to(old, data, 2)).all(axis=0)
+    unknown = {"ahead2.std", "ahead1.std"} if at_once else {"ahead2.std"}
+    assert [name for name, e in zip(names, empty, strict=True) if e] == [
+        name for name in names if name.partition(".")[2] in unknown
+    ]
+    np.testing.assert_array_equal(answers_to(old, data, 2)[:, ~empty], answers_to(filter, data, 2)[:, ~empty])
 
 
 def test_lines_together_or_one_by_one_or_cut_anywhere_are_the_same() -> None:
@@ -220,7 +232,7 @@ def test_json_lines() -> None:
         (b"ERR,2\n", "line 3, column 'a': required a number, received 'ERR'."),
         (b"1_0,2\n", "line 3, column 'a': required a number, received '1_0'."),
         (b"inf,2\n", "line 3, column 'a': required a finite number, received inf. Taken as not observed."),
-        (b'"1,5",2\n', "line 3, column 'a': required a number with a decimal point, received '1,5', with a comma."),
+        (b'"1,5",2\n', "line 3, column 'a': required a number with a decimal point, received '1,5', with other marks."),
         (b"\xff\xfe,2\n", "line 3, column 'a': required a number"),
     ],
 )
@@ -385,3 +397,44 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     told = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert len(told.stdout.splitlines()) == 2
     assert told.stderr == ""
+
+
+MOST = 1.797e308
+HUGE = {
+    "every channel": (MOST, MOST),
+    "of both signs": (MOST, -MOST),
+    "one channel": (0.1, -MOST),
+    "beside a missing one": (np.nan, MOST),
+}
+
+
+@pytest.mark.parametrize("features", [Stack(3), StackSquares(2), SecondMoment(2)], ids=str)
+@pytest.mark.parametrize("unit", [1.0, 1e-4])
+@pytest.mark.parametrize("what", HUGE)
+def test_a_huge_row_has_no_likelihood(features: Features, unit: float, what: str) -> None:
+    """-inf, in batch, live and in pipes; also at later rows, for as long as a filter that it broke predicts nothing."""
+    filter = learnt(features)
+    filter = replace(filter, scaling=Scaling(unit * filter.scaling.mean, unit * filter.scaling.scale))
+    rows = unit * recordings()[0].values[:11]
+    rows[5] = HUGE[what]
+    live, stepped = Live(filter), []
+    with np.errstate(all="ignore"):
+        batch = answers_to(filter, Trajectories.of([rows]), 1)
+        np.testing.assert_array_equal(filter.log_likelihood(Trajectories.of([rows])) + 0.0, batch[:, 0])
+        for row in rows:
+            expected = live.predict()
+            live.update(row)
+            stepped.append([live.log_likelihood, *expected])
+        lines = ["a,b", *(",".join("" if np.isnan(x) else repr(float(x)) for x in row) for row in rows)]
+        objects = [json.dumps({c: None if np.isnan(x) else x for c, x in zip(CHANNELS, r, strict=True)}) for r in rows]
+        by_csv = csv.reader(io.StringIO(through(filter, ["\n".join(lines).encode()])))
+        by_json = map(json.loads, through(filter, ["\n".join(objects).encode()]).splitlines())
+    piped = np.array([[float(cell or "nan") for cell in answer] for answer in list(by_csv)[1:]])
+    spoken = np.array([list(answer.values()) for answer in by_json], dtype=float)
+    spoken[spoken[:, 0] == -np.finfo(float).max, 0] = -np.inf  # JSON has no infinity
+    for answers in (batch, np.array(stepped), piped, spoken):
+        nats, broken = answers[:, 0], np.isnan(answers[:, 1:3]).any(axis=1)
+        assert np.isfinite(nats[:5]).all()
+        assert nats[5] == -np.inf
+        assert not np.isnan(nats).any()
+        assert (nats[broken & ~np.isnan(rows).any(axis=1)] == -np.inf).all()

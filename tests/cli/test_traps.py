@@ -60,7 +60,7 @@ def test_times_that_are_not_even_are_told(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("t;a\n0;1,5\n1;2,5\n", "required a number with a decimal point, received '1,5', with a comma"),
+        ("t;a\n0;1,5\n1;2,5\n", "required a number with a decimal point, received '1,5', with other marks"),
         ("a,b\n1,5,2,5\n", "line 2: required 2 cells as in the header, received 4"),
         ("t,a\n0,1\n2,1\n1,1\n", "required times in column 't' that rise, received 1.0 after 2.0"),
         ("id,t,a\nx,0,1\ny,0,1\nx,0,2\n", "trajectory 'x', row 1: required times in column 't' that rise"),

@@ -106,6 +106,20 @@ def test_settings_that_no_filter_has(tmp_path: Path) -> None:
     refused(safetensors_file({}, {"psimlearn": canonical(newer)}), tmp_path, r"written by psimlearn 9\.8\.7.*upgrade")
 
 
+def test_a_file_from_before_unknown_inputs_were_measured(tmp_path: Path) -> None:
+    """It loads; of a filter without inputs or feed-through, the parts for unknown inputs are refused."""
+    about, arrays = contents(model_bytes())
+    unknown = {name: array for name, array in arrays.items() if name.startswith("calibration_")}
+    old = accepted(forged(about, {name: array for name, array in arrays.items() if name not in unknown}), tmp_path)
+    assert old.calibration is not None
+    assert old.calibration_blind is old.calibration_next is None
+    for case, part in (("squares calibrated last open", "calibration_blind"), ("inputs", "calibration_next")):
+        about, arrays = contents(model_bytes(case))
+        accepted(forged(about, arrays), tmp_path)
+        more = {name: array for name, array in unknown.items() if name.startswith(part)}
+        refused(forged(about, arrays | more), tmp_path, f"{part}: required a filter with")
+
+
 @pytest.mark.parametrize("name", USUAL_ARRAYS)
 def test_arrays_that_no_filter_has(name: str, tmp_path: Path) -> None:
     """Each array in turn: left out, of another shape or type, or with numbers that mean nothing."""

@@ -14,7 +14,7 @@ import pytest
 from sklearn.linear_model import Ridge as SklearnRidge
 
 import psimlearn
-from modelfiles import CASES, USUAL_ARRAYS, contents, made, model_bytes, same, says
+from modelfiles import CALIBRATIONS, CASES, USUAL_ARRAYS, contents, made, model_bytes, same, says
 from oracles import ragged
 from psimlearn.errors import ModelFileError, PsimlearnError
 from psimlearn.files.features import FEATURES
@@ -65,8 +65,8 @@ def test_learnt_filters(trainer: str, learner: Any, tmp_path: Path) -> None:
 
 def test_every_part_of_a_filter_has_a_place_in_the_file() -> None:
     """Whoever adds a field is told here to add it to `psimlearn.files`, and to raise the format's version if needed."""
-    known = "features regressors initial scaling feedback centre covariance lags input_scaling feedthrough"
-    assert {field.name for field in fields(Filter)} == {*known.split(), "alphabet", "calibration", "hinting", "names"}
+    known = "features regressors initial scaling feedback centre covariance lags input_scaling feedthrough alphabet"
+    assert {field.name for field in fields(Filter)} == {*known.split(), *CALIBRATIONS, "hinting", "names"}
     assert {field.name for field in fields(Linear)} == {"weights", "intercept"}
     assert {field.name for field in fields(RandomFourier)} == {"directions", "raw_inputs", "linear"}
     assert set(Feedback._fields) == {"mean", "scale", "weight", "directions", "low", "high"}

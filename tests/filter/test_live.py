@@ -42,7 +42,16 @@ def whole(filter: Filter, rng: np.random.Generator) -> Filter:
     feedback = filter.feedback
     if feedback.low is not None and feedback.high is not None:
         feedback = feedback._replace(low=feedback.low / 4, high=feedback.high / 4)
-    return replace(filter, feedback=feedback, calibration=calibrated(errors, claimed), hinting=hinting)
+    calibration, window = calibrated(errors, claimed), filter.features.window
+    unknown = calibrated(3 * errors[:, :window], None if claimed is None else claimed[:, :window])
+    return replace(
+        filter,
+        feedback=feedback,
+        calibration=calibration,
+        calibration_blind=unknown if n_inputs else None,
+        calibration_next=unknown._replace(base=unknown.base / 2) if filter.feedthrough else None,
+        hinting=hinting,
+    )
 
 
 @cache
@@ -366,6 +375,52 @@ def test_inputs_that_become_known_late_count_all_the_same(case: str) -> None:
     future = np.stack([u[2], u[3]], axis=1)
     assert np.abs(told.belief - held.belief).max() > 1e-3
     close(held.forecast(2, future_inputs=future), told.forecast(2, future_inputs=future))
+
+
+@pytest.mark.parametrize(
+    "case", ["inputs feedthrough lags", "inputs feedthrough gaps offset", "forward lags last inputs feedthrough"]
+)
+def test_a_row_that_was_not_told_the_next_inputs_waits_for_them(case: str) -> None:
+    """Whether `update` is told the next inputs or not, the belief before each row knows the inputs of that row."""
+    filter, _ = learnt(case)
+    rng = np.random.default_rng(1)
+    x, u = filter.scaling.mean + rng.standard_normal((9, 3, 2)), rng.standard_normal((10, 3, 2))
+    x[3], x[5, 0], x[6, :, 1] = np.nan, np.nan, np.nan
+    told, late, sometimes = Live(filter, 3), Live(filter, 3), Live(filter, 3)
+    for t in range(9):
+        told.update(x[t], u[t], u[t + 1])
+        late.update(x[t], u[t])
+        sometimes.update(x[t], u[t], u[t + 1] if t % 3 else None)
+        twin = late.copy()
+        twin.update(-x[t], u[t])  # a copy does not change the other
+        for live in (late, sometimes):
+            close(live.log_likelihood, told.log_likelihood, 100.0)
+            np.testing.assert_array_equal(live.unseen, told.unseen)
+        if t in (2, 4):
+            for live in (told, late, sometimes):
+                live.reset([1] if t == 2 else [0, 1])
+    assert np.abs(told.belief - late.belief).max() > 1e-3  # the last row waits
+    for live in (told, late, sometimes):
+        live.update(np.zeros((3, 2)) + filter.scaling.mean, u[9], u[0])
+    close(late.belief, told.belief)
+    close(sometimes.belief, told.belief)
+
+
+@pytest.mark.parametrize("case", ["inputs", "inputs feedthrough lags"])
+def test_uncertainty_of_unknown_inputs_in_a_gap(case: str) -> None:
+    """By hand: a gap adds the variance that it adds where inputs are known; half the widths add up likewise."""
+    filter, _ = learnt(case)
+    live = Live(filter)
+    for x in (np.zeros(2), None, None):
+        live.update(x, np.ones(2))
+    assert filter.calibration is not None
+    assert filter.calibration_blind is not None
+    known, unknown, scale = filter.calibration, filter.calibration_blind, filter.scaling.scale
+    base = unknown.base[:3] + known.base[2:5] - known.base[:3]
+    close(live.forecast(3, return_std=True)[1], np.sqrt(base) * scale)
+    half = [np.sqrt(part.base) * part.reach(np.arange(1, len(part.base) + 1), 0.9) * scale for part in (known, unknown)]
+    _, low, high = live.forecast(3, coverage=0.9)
+    close((high - low) / 2, np.sqrt(half[1][:3] ** 2 + half[0][2:5] ** 2 - half[0][:3] ** 2))
 
 
 @pytest.mark.parametrize("n_streams", [1, 3])

@@ -16,6 +16,7 @@ from psimlearn.choose.strategy import Methods, Strategy
 from psimlearn.choose.summary import described, spectral_radius
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
+from psimlearn.evaluate.calibrate import blind
 from psimlearn.extras import imported
 from psimlearn.filter import Filter, OneHot
 from psimlearn.learners import Learner
@@ -236,7 +237,7 @@ def _report(
     """What `summarised` puts into words."""
     chosen = {"features": type(settings.features).__name__, "trainer": settings.trainer, "epochs": choice.epochs}
     methods = {**choice.baselines, "PSIM": [round.filter for round in choice.winners]}
-    return {
+    report = {
         "data": described(data),
         "splits": choice.how,
         "choices": choice.trial.row() | chosen,
@@ -250,3 +251,7 @@ def _report(
         "radius": spectral_radius(filter),
         "notes": notes,
     }
+    if data.n_inputs:
+        blinded = {name: [blind(f) for f in found if isinstance(f, Filter)] for name, found in methods.items()}
+        report["inputs_unknown"] = {"errors": strategy.errors(blinded, choice.splits, settings.features.window)}
+    return report

@@ -111,11 +111,18 @@ def summarised(report: Mapping[str, Any]) -> str:
             f"dropped{radius}"
         ),
         "",
-        f"held-out error by steps ahead, in {unit}:",
+        f"held-out error by steps ahead, in {unit}{', inputs to come known' if data['inputs'] else ''}:",
     ]
     steps = len(next(iter(report["errors"].values()), []))
     lines.append(" " * 18 + "".join(f"{h:>10}" for h in range(1, steps + 1)))
-    names = sorted(report["errors"], key=lambda name: METHODS.index(name) if name in METHODS else -1)
-    lines += [f"{name:18}" + "".join(f"{e:10.4g}" for e in report["errors"][name]) for name in names]
+    lines += _rows(report["errors"])
+    if "inputs_unknown" in report:
+        lines += ["the same, inputs to come unknown:", *_rows(report["inputs_unknown"]["errors"])]
     lines += ["", *(f"note: {note}" for note in report["notes"])] if report["notes"] else []
     return "\n".join(lines)
+
+
+def _rows(errors: Mapping[str, Sequence[float]]) -> list[str]:
+    """A line for each method, the simplest first."""
+    names = sorted(errors, key=lambda name: METHODS.index(name) if name in METHODS else -1)
+    return [f"{name:18}" + "".join(f"{e:10.4g}" for e in errors[name]) for name in names]

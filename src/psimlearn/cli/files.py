@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedIOBase
@@ -16,7 +17,7 @@ from psimlearn.errors import DataError
 from psimlearn.extras import imported
 from psimlearn.files.atomic import atomic
 
-__all__ = ["check_free", "csv_text", "write_table", "write_text", "written"]
+__all__ = ["check_free", "check_names", "csv_text", "write_table", "write_text", "written"]
 
 CHUNK = 4096
 """Rows that are formatted at a time."""
@@ -34,6 +35,15 @@ def check_free(path: Path | None, force: bool) -> None:
         raise DataError(
             f"{path}: required a writable folder, received {path.absolute().parent}, which is absent or read-only. "
             "Create it, or choose another."
+        )
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse, before any work is done, a table in which two columns would have one name."""
+    if twice := sorted({name for name, n in Counter(names).items() if n > 1}):
+        raise DataError(
+            f"answers: required columns with different names, received {', '.join(map(repr, twice))} twice. Names of "
+            "channels, ids and times must differ from the names of answers: rename these columns, and fit again."
         )
 
 
@@ -66,6 +76,7 @@ def write_table(
         names: the names of the columns of numbers.
         rows: the numbers; NaN becomes an empty cell.
     """
+    check_names([*keys, *names])
     if path is None:
         for text in csv_text(keys, names, rows):
             sys.stdout.write(text)

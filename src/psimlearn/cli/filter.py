@@ -54,32 +54,37 @@ def filtering(model: Path, data: str, output: Path | None, force: bool, **others
 def _file(model: Path, data: str, output: Path | None, **others: Any) -> None:
     import numpy as np
 
-    from psimlearn.cli.files import write_table
+    from psimlearn.cli.files import check_names, write_table
     from psimlearn.cli.models import opened, read_for
     from psimlearn.filter.tabulate import answer_names, answers_to
 
     if others["header"]:
         raise click.UsageError("--header is for rows on standard input; files bring their header.")
     saved = opened(model)
+    names = answer_names(saved.channels, others["ahead"])
+    check_names(names)
     given = read_for(saved, data, others)
+    check_names([*given.keys, *names])
     _check_ahead(saved.filter, others["ahead"])
     rows = answers_to(saved.filter, given.data, others["ahead"])
     placed = np.empty_like(rows)
     placed[given.order] = rows
-    write_table(output, given.keys, answer_names(saved.channels, others["ahead"]), placed)
+    write_table(output, given.keys, names, placed)
 
 
 def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
-    from psimlearn.cli.files import written
+    from psimlearn.cli.files import check_names, written
     from psimlearn.cli.models import opened
     from psimlearn.cli.rows import Wanted
     from psimlearn.cli.stream import stream
+    from psimlearn.filter.tabulate import answer_names
 
     saved = opened(model)
     id, time = (
         others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
     )
     wanted = Wanted(saved.channels, saved.columns.inputs, id, time)
+    check_names([*(name for name in (id, time) if name), *answer_names(saved.channels, others["ahead"])])
     _check_ahead(saved.filter, others["ahead"])
     source, out = sys.stdin.fileno(), cast(BufferedIOBase, sys.stdout.buffer)
     try:

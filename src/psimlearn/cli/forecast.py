@@ -9,6 +9,9 @@ from psimlearn.cli import options
 
 __all__ = ["forecast"]
 
+PARTS = ("", ".std", ".low", ".high")
+"""Ends of the names of a channel's columns: its mean, standard deviation and bounds."""
+
 
 @click.command()
 @options.model
@@ -30,7 +33,7 @@ def forecast(model: Path, data: str, output: Path | None, force: bool, **others:
 
     For each recording and step, print the mean of each channel C, its standard deviation C.std, and the bounds C.low
     and C.high of an interval that contains the given share of observations. Beyond the calibrated steps, C.std, C.low
-    and C.high are empty.
+    and C.high are empty. Without --future-inputs, a model with inputs gives the wider intervals of unknown inputs.
 
     \b
     Examples:
@@ -39,25 +42,28 @@ def forecast(model: Path, data: str, output: Path | None, force: bool, **others:
     """
     import numpy as np
 
-    from psimlearn.cli.files import check_free, write_table
+    from psimlearn.cli.files import check_free, check_names, write_table
     from psimlearn.cli.models import opened, read_for
 
     check_free(output, force)
     saved, steps = opened(model), others["steps"]
+    names = [f"{channel}{part}" for channel in saved.channels for part in PARTS]
+    check_names(["step", *names])
     given = read_for(saved, data, others)
     recordings = given.data
+    several = len(recordings) > 1 or given.columns.id
+    recording = next(iter(given.keys), "recording")
+    check_names([*([recording] if several else []), "step", *names])
     inputs = _future_inputs(saved, given, others)
     filter = saved.filter
     state = filter.run(recordings, None if inputs is None else inputs[:, 0])[1]
     prediction = filter.predict(state, steps, inputs)
+    if prediction.inputs != "known":
+        options.say("The inputs to come are not known, so the intervals are wide; --future-inputs makes them narrower.")
     low, high = prediction.interval(others["coverage"])
-    parts = {"": prediction.mean, ".std": prediction.std, ".low": low, ".high": high}
-    names = [f"{channel}{part}" for channel in saved.channels for part in parts]
-    rows = np.stack(list(parts.values()), axis=-1).reshape(len(recordings) * steps, -1)
+    rows = np.stack([prediction.mean, prediction.std, low, high], axis=-1).reshape(len(recordings) * steps, -1)
     ids = recordings.ids or range(len(recordings))
-    keys: dict[str, list[Any]] = {next(iter(given.keys), "recording"): [id for id in ids for _ in range(steps)]}
-    if len(recordings) == 1 and not given.columns.id:
-        keys = {}
+    keys: dict[str, list[Any]] = {recording: [id for id in ids for _ in range(steps)]} if several else {}
     write_table(output, keys | {"step": [*range(1, steps + 1)] * len(recordings)}, names, rows)
 
 

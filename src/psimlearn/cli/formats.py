@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from math import isfinite
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ CELL = "%.12g"
 """Twelve digits: more than a prediction is worth."""
 EXACT = 2**53
 """Floats below this represent every whole number exactly."""
+LARGEST = float(np.finfo(np.float64).max)
 
 
 def csv_cell(value: Any) -> str:
@@ -36,10 +37,13 @@ def csv_numbers(rows: Float[np.ndarray, "rows columns"]) -> list[str]:
 
 
 def json_lines(keys: Sequence[Mapping[str, Any]], names: Sequence[str], rows: Float[np.ndarray, "rows _"]) -> list[str]:
-    """Each row as a JSON object that begins with its keys; numbers that are not finite become null."""
+    """Each row as a JSON object that begins with its keys; NaN becomes null.
+
+    JSON has no infinity. The largest number replaces it, so that the log-likelihood of a huge row rings an alarm.
+    """
     labels = [f"{json.dumps(name)}: " for name in names]
     if not np.isfinite(rows).all():
-        values = ([v if isfinite(v) else None for v in row] for row in rows.tolist())
+        values = ([None if isnan(v) else v for v in row] for row in np.clip(rows, -LARGEST, LARGEST).tolist())
         texts = [json.dumps(dict(zip(names, row, strict=True)))[1:] for row in values]
     else:
         texts = [text + "}" for text in _filled(rows, labels, ", ")]

@@ -1,6 +1,5 @@
 """Live rows, as CSV or as JSON lines: each line is parsed by itself, or refused with a reason."""
 
-import csv
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -9,7 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from psimlearn.errors import DataError
-from psimlearn.recordings.cells import header_of, number
+from psimlearn.recordings.cells import cells_of, check_encoding, header_of, number
 
 __all__ = ["ParsedRow", "Wanted", "csv_rows", "json_rows"]
 
@@ -69,19 +68,20 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
     id, time = (None if name is None else names.index(name) for name in (wanted.id, wanted.time))
 
     def read(line: str, complain: Complain) -> ParsedRow:
-        cells = next(csv.reader([line], delimiter=delimiter)) if '"' in line else line.split(delimiter)
+        cells = cells_of(line, delimiter)
         if len(cells) != len(names):
             raise DataError(f"required {len(names)} cells as in the header, received {len(cells)}: {line[:200]!r}.")
         texts = pick(cells)
         try:
             numbers = list(map(float, texts))
             total = sum(numbers)
-            if total - total != 0 or "_" in line:  # NaN, infinity, or 1_000, which Python reads
+            if total - total != 0 or "_" in line or not line.isascii():  # NaN, infinity, 1_000, digits of other scripts
                 raise ValueError
         except ValueError:
             numbers = [_number(cell, name, complain) for cell, name in zip(texts, wanted.numbers, strict=True)]
         when = None if time is None else cells[time].strip()
-        return ParsedRow(numbers, "" if id is None else cells[id], when, None if when is None else _moment(when))
+        name = "" if id is None else _readable(cells[id])
+        return ParsedRow(numbers, name, when, None if when is None else _moment(when))
 
     return read, {what: name for what in ("id", "time") if (name := getattr(wanted, what))}
 
@@ -99,9 +99,15 @@ def json_rows(wanted: Wanted) -> Read:
         numbers = [_json_number(cells.get(name), name, complain) for name in wanted.numbers]
         when = cells.get(wanted.time) if wanted.time else None
         moment = when if when is None or isinstance(when, int | float) else _moment(str(when))
-        return ParsedRow(numbers, str(cells.get(wanted.id, "")) if wanted.id else "", when, moment)
+        return ParsedRow(numbers, _readable(str(cells.get(wanted.id, ""))) if wanted.id else "", when, moment)
 
     return read
+
+
+def _readable(id: str) -> str:
+    """An id in UTF-8: two ids that cannot be read might look like one."""
+    check_encoding(id)
+    return id
 
 
 def _number(cell: str, name: str, complain: Complain) -> float:

@@ -68,16 +68,19 @@ def _batches(source: int) -> Iterator[list[str]]:
     """All complete lines that are ready, as soon as there is one; the last line needs no line end."""
     rest = b""
     while chunk := os.read(source, AT_ONCE):
-        *lines, rest = (rest + chunk).split(b"\n")
+        ready = (rest + chunk).replace(b"\r\n", b"\n")
+        held = b"\r" * ready.endswith(b"\r")  # perhaps the first half of a line end
+        *lines, rest = ready.removesuffix(held).replace(b"\r", b"\n").split(b"\n")
+        rest += held
         if len(rest) > LONGEST:
             raise DataError(
                 f"standard input: required lines of at most {LONGEST} bytes, received {len(rest)} bytes without an end "
                 "of line. Check the program that writes to the pipe."
             )
         if lines:
-            yield [line.decode("utf-8", errors="replace") for line in lines]
+            yield [line.decode("utf-8", errors="surrogateescape") for line in lines]
     if rest:
-        yield [rest.decode("utf-8", errors="replace")]
+        yield [rest.decode("utf-8", errors="surrogateescape").removesuffix("\r")]
 
 
 def _without_blank_start(lines: list[str]) -> tuple[list[str], int]:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psimlearn.errors import DataError
+from psimlearn.recordings.arrays import unmasked
 from psimlearn.recordings.forms import Received, is_table, received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -38,6 +39,7 @@ def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows:
         reset: whether this is `fit`, so that the channels are remembered.
         least_rows: the fewest rows that a table must have.
     """
+    recordings = unmasked(recordings)
     if is_table(recordings):  # scikit-learn knows best what can be wrong with a table
         try:
             table = validate_data(
@@ -78,7 +80,7 @@ def future_inputs(inputs: Any, m: int, steps: int, p: int) -> Float[np.ndarray, 
     if inputs is None:
         return None
     try:
-        array = np.asarray(inputs, dtype=np.float64)
+        array = np.asarray(unmasked(inputs), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"future_inputs: required an array of numbers, received {type(inputs).__name__}: {error}"
@@ -86,6 +88,7 @@ def future_inputs(inputs: Any, m: int, steps: int, p: int) -> Float[np.ndarray, 
     array = array[None] if array.ndim == 2 else array
     if array.ndim != 3 or array.shape[::2] != (m, p) or array.shape[1] < steps or not np.isfinite(array).all():
         raise DataError(
-            f"future_inputs: required finite numbers of shape ({m}, {steps}, {p}), received shape {array.shape}."
+            f"future_inputs: required finite numbers of shape ({m}, {steps}, {p}), received shape {array.shape}"
+            f"{'' if np.isfinite(array).all() else ' with numbers that are missing or infinite'}."
         )
     return array[:, :steps]

@@ -19,23 +19,23 @@ from psimlearn.estimator.checks import at_least_one, seed_of, watch_of
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
 from psimlearn.estimator.saved import Contents, load, save
 from psimlearn.estimator.scores import mean_log_likelihood, r_squared
+from psimlearn.estimator.smoothing import Smoothing
 from psimlearn.filter import Features
 from psimlearn.filter.live import Live
 from psimlearn.filter.predict import foretold
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.smooth import impute, smooth
 from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners import Learner, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
 from psimlearn.train.hints import hint_sums, merged_hints, with_hints
-from psimlearn.train.partial import absorbed
+from psimlearn.train.partial import absorbed, check_range
 from psimlearn.train.recipe import Recipe
 
 __all__ = ["PSIM"]
 
 
-class PSIM(TransformerMixin, BaseEstimator):
+class PSIM(Smoothing, TransformerMixin, BaseEstimator):
     """Learn a filter from recordings.
 
     Settings given as words ("ridge", "auto", ..) are chosen or tuned by closed-loop error on held-out recordings;
@@ -152,11 +152,12 @@ class PSIM(TransformerMixin, BaseEstimator):
         return self
 
     @available_if(learns_on)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None) -> "PSIM":
+    def partial_fit(self, X: Any, y: Any = None, *, any_range: bool = False) -> "PSIM":
         """Learn from more recordings; the first call is `fit`.
 
         The sums go on. Settings, scaling, box and calibration stay as they were; `report_["outside"]` is the share
-        of the new examples that lie outside the box of the earlier ones.
+        of the new examples that lie outside the box of the earlier ones. Recordings that lie over 10 times as far from
+        the mean as the earlier ones, as in other units, are refused unless `any_range` is True.
         """
         if not hasattr(self, "filter_"):
             return self.fit(X)
@@ -166,6 +167,8 @@ class PSIM(TransformerMixin, BaseEstimator):
                 "save(path, with_sums=True). Use fit on all recordings."
             )
         data = asked(self, X).trajectories
+        if not any_range:
+            check_range(self.filter_, self.sums_, data, self.recipe_)
         more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
         hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
         self.filter_ = with_hints(more.filter, hints)
@@ -224,24 +227,6 @@ class PSIM(TransformerMixin, BaseEstimator):
             return given.one_each(self.filter_.ahead(state, steps, inputs))
         prediction = self.filter_.predict(state, steps, inputs)
         return tuple(given.one_each(part) for part in prediction.parts(return_std, coverage))
-
-    def smooth(self, X: Any, return_std: bool = False, coverage: float | None = None) -> Any:
-        """E[x_t | the whole recording], in the form of X: observed entries as they are, gaps filled from both sides.
-
-        Args:
-            X: recordings.
-            return_std: return (mean, std); zero for observed entries.
-            coverage: return (mean, low, high) with intervals that hold this share of the missing observations.
-        """
-        given = asked(self, X)
-        parts = smooth(self.filter_, given.trajectories).parts(return_std, coverage)
-        answers = tuple(given.returned(part, channels=True) for part in parts)
-        return answers if len(answers) > 1 else answers[0]
-
-    def impute(self, X: Any) -> Any:
-        """The recordings with their gaps filled from both sides, in the form of X; observed entries stay untouched."""
-        given = asked(self, X)
-        return given.returned(impute(self.filter_, given.trajectories), channels=True)
 
     def transform(self, X: Any) -> Any:
         """The belief after each row, in standardised units; in the form of X."""

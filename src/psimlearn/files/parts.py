@@ -1,6 +1,7 @@
 """The parts of a filter beside its features and regressors, one codec for each."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,6 +114,17 @@ def _check_calibration(group: Group) -> None:
         group.require(name, usable, "finite numbers of at least 0, or NaN")
 
 
+def _with_inputs(group: Group, known: Known) -> Shapes:
+    require(known.n_inputs > 0, f"{group.name}: required a filter with inputs, received one without")
+    return _calibration_shapes(group, known)
+
+
+def _with_feedthrough(group: Group, known: Known) -> Shapes:
+    at_once = known.n_controls > known.n_inputs
+    require(at_once, f"{group.name}: required a filter with feed-through, received one without")
+    return _calibration_shapes(group, known)
+
+
 CALIBRATION: Codec[Calibration, Known] = Codec(
     arrays=Calibration._asdict,
     shapes=_calibration_shapes,
@@ -131,8 +143,10 @@ PARTS: dict[str, Codec[Any, Known]] = {
     "feedback": FEEDBACK,
     "input_scaling": _scaling(lambda known: known.n_inputs),
     "calibration": CALIBRATION,
+    "calibration_blind": replace(CALIBRATION, shapes=_with_inputs),
+    "calibration_next": replace(CALIBRATION, shapes=_with_feedthrough),
     "hinting": HINTING,
 }
 """The codec of each part, by its name in a file, which is also the field of the filter."""
-OPTIONAL = ("input_scaling", "calibration", "hinting")
+OPTIONAL = ("input_scaling", "calibration", "calibration_blind", "calibration_next", "hinting")
 """Parts that a filter may lack. Such a part is there if any array of it is, so half a part is refused."""

@@ -151,13 +151,15 @@ class SecondMoment:
 
 
 def _spectrum(m: Float[np.ndarray, "b d"]) -> tuple[Float[np.ndarray, "b w"], Float[np.ndarray, "b w w"]]:
-    """The eigenvalues, floored, and the eigenvectors of the covariance in a second-moment belief."""
+    """The eigenvalues, floored, and the eigenvectors of the covariance in a second-moment belief; NaN if not finite."""
     w = _width(m)
     row, column = np.triu_indices(w)
     second = np.empty((len(m), w, w))
     second[:, row, column] = second[:, column, row] = m[:, w:]
-    values, vectors = np.linalg.eigh(second - m[:, :w, None] * m[:, None, :w])
-    return np.maximum(values, VARIANCE_FLOOR), vectors
+    matrices = second - m[:, :w, None] * m[:, None, :w]
+    finite = np.isfinite(matrices).all(axis=(1, 2))  # eigh raises where a huge observation broke a belief
+    values, vectors = np.linalg.eigh(np.where(finite[:, None, None], matrices, 0.0))
+    return np.where(finite[:, None], np.maximum(values, VARIANCE_FLOOR), np.nan), vectors
 
 
 def _width(m: Float[Array, "b d"]) -> int:

@@ -13,7 +13,7 @@ from psimlearn.filter.layout import controls
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, Fill, Recursion, State, take
-from psimlearn.filter.uncertainty import Calibration, Correlation
+from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome
 from psimlearn.recordings.alphabet import Alphabet
 
 __all__ = ["Learnt", "start", "step"]
@@ -39,7 +39,11 @@ class Learnt:
     feedthrough: bool = False
     """Whether u_{t+1} acts on x_{t+1} at once, so that the next belief needs it."""
     calibration: Calibration | None = None
-    """The size of prediction errors by horizon, on recordings not fitted to."""
+    """The size of prediction errors by horizon, on recordings not fitted to; inputs to come are known."""
+    calibration_blind: Calibration | None = None
+    """The same within the window, for filters with inputs, if no input to come is known."""
+    calibration_next: Calibration | None = None
+    """The same within the window, for filters with feed-through, if only the next inputs are known."""
     hinting: Linear | None = None
     """From [m_t; x_t; ..; x_{t-lags+1}; u_t (; u_{t+1})] to the hints at t: a read-out, no part of the belief."""
     names: tuple[str, ...] | None = None
@@ -61,6 +65,11 @@ class Learnt:
     def variances(self) -> Variances | None:
         """The features, if their beliefs claim variances; to ask a protocol is slow."""
         return self.features if isinstance(self.features, Variances) else None
+
+    def measured(self, inputs: InputsToCome) -> Calibration | None:
+        """The calibration of predictions that know these inputs; None if there is none."""
+        known = {"known": self.calibration, "next known": self.calibration_next, "unknown": self.calibration_blind}
+        return known[inputs]
 
     @property
     def fill(self) -> Fill:

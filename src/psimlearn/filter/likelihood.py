@@ -44,8 +44,11 @@ def log_likelihood(
         known = filter.calibration.variance(np.minimum(unseen + 1, filter.calibration.furthest), claimed)
         variance = np.where(np.isnan(known), variance, known)
     units = np.where(np.isnan(x), 0.0, np.log(filter.scaling.scale))
-    nats: np.ndarray = gaussian_log_likelihood(x - mean, filter.correlation, variance) - units.sum(axis=1)
-    return nats
+    with np.errstate(over="ignore", invalid="ignore"):  # huge rows overflow, in the filter or here
+        errors = x - mean
+    nats = gaussian_log_likelihood(errors, filter.correlation, variance) - units.sum(axis=1)
+    unpredicted = (np.isnan(errors) & ~np.isnan(x)).any(axis=1)  # a huge row before broke the belief
+    return np.where(unpredicted | np.isnan(nats), -np.inf, nats)
 
 
 def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarray, "b v"]) -> Float[np.ndarray, " b"]:

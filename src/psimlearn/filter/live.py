@@ -2,21 +2,33 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.likelihood import hints_at, log_likelihood
 from psimlearn.filter.step import State
+from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.streams import streams as new_streams
-from psimlearn.recordings.arrays import check_finite
+from psimlearn.recordings.arrays import check_finite, unmasked
 
 __all__ = ["Live"]
 
 FLOAT = np.dtype(np.float64)
+
+
+class _Waiting(NamedTuple):
+    """A row of a filter with feed-through that was taken as if its inputs stayed, until the next inputs are known."""
+
+    before: FoldedStreams | SteppedStreams
+    """The streams before the row."""
+    x: Float[np.ndarray, "*streams n"]
+    u: Float[np.ndarray, "*streams p"]
+    reset: Bool[np.ndarray, " b"]
+    """The streams that were started again after the row."""
 
 
 class Live:
@@ -36,6 +48,7 @@ class Live:
         self._x_shape = (*self._shape, len(filter.scaling.mean))
         self._nothing = np.full(self._x_shape, np.nan)
         self._streams = new_streams(filter, n_streams)
+        self._waiting: _Waiting | None = None
 
     def update(self, x: Any, u: Any = None, next_u: Any = None) -> None:
         """Take one row of every stream. A refused row changes nothing.
@@ -44,13 +57,18 @@ class Live:
             x: observations; NaN where a channel, or a whole stream, was not observed; None if nothing arrived at all.
                 Either way time moves on by one row.
             u: inputs that acted at this row, if the filter was learnt with inputs.
-            next_u: inputs that act at the next row, for a filter with feed-through; held at u if not given.
+            next_u: inputs that act at the next row, for a filter with feed-through. If not given, predictions hold
+                them at u, and the next update takes this row again with the inputs that did act.
         """
+        told = next_u is not None or not self.filter.feedthrough
         if type(x) is not np.ndarray or x.shape != self._x_shape or x.dtype is not FLOAT:
             x = self._nothing if x is None else numbers(x, self._x_shape, "x")
         if u is not None or self._with_inputs:
             u, next_u = self._inputs(u, next_u)
-        self._streams.take(x, u, next_u)
+        if told and self._waiting is None:
+            self._streams.take(x, u, next_u)
+        else:
+            self._take_waiting(x, u, next_u, told)
 
     def predict(
         self, horizon: int = 1, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
@@ -62,7 +80,8 @@ class Live:
             return_std: also return standard deviations; NaN beyond the horizons that the filter was calibrated for.
             coverage: also return bounds that hold this share of observations, such as 0.9.
             future_inputs: known inputs of the next `horizon` rows, (.., horizon, p). Required beyond the window of a
-                filter learnt with inputs. They replace the `next_u` of the last update.
+                filter learnt with inputs. They replace the `next_u` of the last update. Without them, deviations and
+                bounds are wider: they are for inputs that are not known.
 
         Returns:
             The mean, (n,) or (n_streams, n); with `return_std` a pair (mean, std); with `coverage` (mean, low, high).
@@ -123,6 +142,8 @@ class Live:
                 f"received {streams!r}."
             ) from error
         self._streams.reset(chosen)
+        if self._waiting is not None:
+            self._waiting = self._waiting._replace(reset=self._waiting.reset | chosen)
 
     def copy(self) -> "Live":
         """Return a copy with the same memory; from here on, updates of one do not change the other."""
@@ -167,8 +188,22 @@ class Live:
         state = self._state(self._belief_given(inputs))
         if not return_std and coverage is None:
             return self._squeezed(self.filter.ahead(state, int(steps), inputs)[:, kept])
-        parts = self.filter.predict(state, int(steps), inputs).parts(return_std, coverage)
-        return tuple(self._squeezed(answer[:, kept]) for answer in parts)
+        knows_next = self._waiting is None and bool(self._streams.clock.any())
+        prediction = self.filter.predict(state, int(steps), inputs, knows_next=knows_next)
+        return tuple(self._squeezed(part[:, kept]) for part in prediction.parts(return_std, coverage))
+
+    def _take_waiting(self, x: np.ndarray, u: np.ndarray, next_u: np.ndarray, told: bool) -> None:
+        """Take a row after the row that waited for its inputs; without the next inputs it waits in turn."""
+        streams = self._streams
+        if self._waiting is not None:
+            streams = copy.copy(self._waiting.before)  # so that a refused row changes nothing
+            streams.take(self._waiting.x, self._waiting.u, u)
+            if self._waiting.reset.any():
+                streams.reset(self._waiting.reset)
+        nobody = np.zeros(self.n_streams, dtype=bool)
+        waiting = None if told else _Waiting(copy.copy(streams), x.copy(), u.copy(), nobody)
+        streams.take(x, u, next_u)
+        self._streams, self._waiting = streams, waiting
 
     def _state(self, belief: Float[np.ndarray, "b d"]) -> State:
         """The memory of all streams, with this belief."""
@@ -207,7 +242,7 @@ class Live:
 def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     """Convert a value to float64 of this shape, or refuse it."""
     try:
-        raw = np.ma.filled(value.astype(FLOAT), np.nan) if np.ma.isMaskedArray(value) else np.asarray(value)
+        raw = np.asarray(unmasked(value))
         if raw.dtype.kind not in "biufO":  # astype would read the text "1.5" as a number
             raise TypeError(f"dtype {raw.dtype}")
         array = raw.astype(FLOAT)

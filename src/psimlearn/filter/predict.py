@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,14 +10,41 @@ from jaxtyping import Float, Int
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.features import Stack
 from psimlearn.filter.learnt import Learnt, step
-from psimlearn.filter.rollout import rolled
+from psimlearn.filter.rollout import Rollout, rolled
 from psimlearn.filter.step import State, expected
-from psimlearn.filter.uncertainty import Calibration
+from psimlearn.filter.uncertainty import Calibration, InputsToCome
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import coming_places
+from psimlearn.recordings.windows import beliefs_before, coming_places
 
-__all__ = ["Prediction", "ahead", "claimed_variance", "coming_inputs", "forecast", "foretold", "predict"]
+__all__ = [
+    "Prediction",
+    "Spread",
+    "after_unforeseen",
+    "ahead",
+    "before_unforeseen",
+    "claimed_variance",
+    "coming_inputs",
+    "forecast",
+    "forecast_blind",
+    "foretold",
+    "inputs_to_come",
+    "predict",
+]
+
+
+class Spread(NamedTuple):
+    """The spread of prediction errors, as one calibration measured it."""
+
+    std: Float[np.ndarray, "*b n"]
+    horizon: Int[np.ndarray, "*b"]
+    """The number of rows from the last row in which anything was observed to the predicted row."""
+    calibration: Calibration
+
+    def reach(self, coverage: float) -> Float[np.ndarray, "*b n"]:
+        """Half the width of intervals of this coverage."""
+        reach: np.ndarray = self.std * self.calibration.reach(self.horizon, coverage)
+        return reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +52,21 @@ class Prediction:
     """Predicted observations with standard deviations, both in the units of the recordings."""
 
     mean: Float[np.ndarray, "*b n"]
-    std: Float[np.ndarray, "*b n"]
-    """NaN beyond the horizons that calibration reached."""
-    horizon: Int[np.ndarray, "*b"]
-    """The number of rows from the last row in which anything was observed to the predicted row."""
-    calibration: Calibration
+    inputs: InputsToCome
+    """The inputs of the rows ahead that the prediction knows, and with which its errors were measured."""
+    spread: Spread
+    gap: tuple[Spread, Spread] | None = None
+    """The spread of predictions that know all inputs, with and without the rows just before in which nothing was
+    observed, if `spread` is without these rows. A gap adds the difference of the squares."""
+
+    @property
+    def std(self) -> Float[np.ndarray, "*b n"]:
+        """The standard deviations; NaN beyond the horizons that calibration reached."""
+        return self._with_gap(lambda spread: spread.std)
 
     def interval(self, coverage: float) -> tuple[Float[np.ndarray, "*b n"], Float[np.ndarray, "*b n"]]:
         """Return lower and upper bounds that hold this share of observations, such as 0.9."""
-        reach = self.std * self.calibration.reach(self.horizon, coverage)
+        reach = self._with_gap(lambda spread: spread.reach(coverage))
         return self.mean - reach, self.mean + reach
 
     def parts(self, return_std: bool, coverage: float | None) -> list[Float[np.ndarray, "*b n"]]:
@@ -44,7 +77,17 @@ class Prediction:
 
     def at(self, place: Any) -> "Prediction":
         """Pick some of the predictions, by an index into all axes but the last, the channels."""
-        return replace(self, mean=self.mean[place], std=self.std[place], horizon=self.horizon[place])
+        assert self.gap is None  # nobody picks from predictions with unknown inputs
+        std, horizon, calibration = self.spread
+        return replace(self, mean=self.mean[place], spread=Spread(std[place], horizon[place], calibration))
+
+    def _with_gap(self, size: Callable[[Spread], Float[np.ndarray, "*b n"]]) -> Float[np.ndarray, "*b n"]:
+        """The size of the spread, the gap included."""
+        if self.gap is None:
+            return size(self.spread)
+        longer, shorter = map(size, self.gap)
+        together: np.ndarray = np.sqrt(size(self.spread) ** 2 + np.maximum(longer**2 - shorter**2, 0.0))
+        return together
 
 
 def ahead(
@@ -66,18 +109,64 @@ def ahead(
 
 
 def predict(
-    filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
+    filter: Learnt,
+    state: State,
+    steps: int,
+    future_inputs: Float[np.ndarray, "b steps p"] | None = None,
+    *,
+    knows_next: bool = False,
 ) -> Prediction:
-    """`ahead` with standard deviations and intervals, for a calibrated filter."""
+    """`ahead` with standard deviations and intervals, for a calibrated filter.
+
+    Errors are larger where inputs to come are unknown, and are measured apart. The inputs of unobserved rows were
+    known, so a gap widens intervals by as much as where all inputs are known.
+
+    Args:
+        filter: a learnt filter.
+        state: the state of b streams.
+        steps: how many rows ahead.
+        future_inputs: known inputs at these rows.
+        knows_next: whether the step to this state received the next inputs, for a filter with feed-through.
+    """
     if filter.calibration is None:
         raise SettingsError(
             "uncertainty: required a calibrated filter of numbers, received one without calibration. Fit by PSIM, "
             "which calibrates; for symbols, use the probabilities of predict_proba."
         )
-    horizon = np.arange(1, steps + 1) + np.broadcast_to(state.unseen, len(state.clock))[:, None]
-    variance = filter.calibration.variance(horizon, claimed_variance(filter, state, steps, future_inputs))
     mean = ahead(filter, state, steps, future_inputs)
-    return Prediction(mean, np.sqrt(variance) * filter.scaling.scale, horizon, filter.calibration)
+    inputs = inputs_to_come(filter, steps, future_inputs is not None, knows_next)
+    calibration = filter.measured(inputs)
+    if calibration is None:
+        raise SettingsError(
+            "uncertainty: required a filter calibrated for unknown inputs, received one from an older version, "
+            "whose intervals are for known inputs. Please fit the model again, or give future_inputs."
+        )
+    claimed = claimed_variance(filter, state, steps, future_inputs)
+
+    def spread(calibration: Calibration, horizon: Int[np.ndarray, "b steps"]) -> Spread:
+        return Spread(np.sqrt(calibration.variance(horizon, claimed)) * filter.scaling.scale, horizon, calibration)
+
+    rows = np.broadcast_to(np.arange(1, steps + 1), mean.shape[:2])
+    known = spread(filter.calibration, rows + np.broadcast_to(state.unseen, len(rows))[:, None])
+    if inputs == "known":
+        return Prediction(mean, inputs, known)
+    return Prediction(mean, inputs, spread(calibration, rows), (known, spread(filter.calibration, rows)))
+
+
+def inputs_to_come(filter: Learnt, steps: int, given: bool, knows_next: bool) -> InputsToCome:
+    """Which inputs a prediction knows, of the inputs that act on the next `steps` rows.
+
+    Args:
+        filter: a learnt filter.
+        steps: how many rows ahead.
+        given: whether the inputs of all these rows are given.
+        knows_next: whether the belief knows the next inputs, for a filter with feed-through.
+    """
+    if filter.feedthrough and not knows_next and not given:
+        return "unknown"
+    if filter.input_scaling is None or given or steps == 1:
+        return "known"
+    return "next known" if filter.feedthrough else "unknown"
 
 
 def claimed_variance(
@@ -130,8 +219,29 @@ def forecast(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[
     return plan.packed(ahead(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon)))
 
 
+def forecast_blind(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
+    """`forecast` within the window, without the inputs of the predicted rows."""
+    rollout = rolled(filter, trajectories)
+    return rollout.layout.plan.packed(ahead(filter, before_unforeseen(rollout, trajectories), horizon))
+
+
+def after_unforeseen(rollout: Rollout, trajectories: Trajectories) -> State:
+    """The state after every scheduled row, without the inputs of the next row: with feed-through, inputs are held."""
+    filter, order = rollout.filter, rollout.layout.plan.order
+    if not filter.feedthrough or trajectories.inputs is None:
+        return rollout.after
+    u = trajectories.inputs[order]
+    return step(filter, rollout.before, trajectories.values[order], u, u)
+
+
+def before_unforeseen(rollout: Rollout, trajectories: Trajectories) -> State:
+    """The state before every scheduled row, without the inputs of that row."""
+    after = after_unforeseen(rollout, trajectories).belief
+    return rollout.before._replace(belief=beliefs_before(after, rollout.filter.initial, rollout.layout.plan))
+
+
 def foretold(filter: Learnt, trajectories: Trajectories, horizon: int) -> Prediction:
-    """Forecast with uncertainty: entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}."""
+    """`forecast` with uncertainty; inputs of the predicted rows are known."""
     rollout = rolled(filter, trajectories)
     plan = rollout.layout.plan
     predicted = predict(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon))

@@ -32,7 +32,7 @@ from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.folded import Map, foldable, folded_map
 from psimlearn.filter.layout import lay_out
 from psimlearn.filter.learnt import Learnt
-from psimlearn.filter.predict import Prediction
+from psimlearn.filter.predict import Prediction, Spread
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.step import expected
 from psimlearn.recordings.trajectories import Trajectories
@@ -225,7 +225,7 @@ def smooth(filter: Learnt, trajectories: Trajectories) -> Prediction:
         raise SettingsError("smoothing: required a calibrated filter, as PSIM.fit makes it, received one without.")
     mean, variance = _smoothed(filter, trajectories, with_variance=True)
     std = np.sqrt(variance) * filter.scaling.scale
-    return Prediction(mean, std, np.ones(len(mean), dtype=np.int64), filter.calibration)
+    return Prediction(mean, "known", Spread(std, np.ones(len(mean), dtype=np.int64), filter.calibration))
 
 
 def impute(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, "rows n"]:

@@ -1,6 +1,6 @@
 """The size of prediction errors, measured on recordings that the filter was not fitted to."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -8,7 +8,10 @@ from jaxtyping import Bool, Float, Int
 from psimlearn.errors import SettingsError
 from psimlearn.filter.gaps import among_seen
 
-__all__ = ["LEVELS", "Calibration", "Correlation", "calibrated", "gaussian_log_likelihood"]
+__all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated", "gaussian_log_likelihood"]
+
+InputsToCome = Literal["known", "next known", "unknown"]
+"""Which inputs of the rows ahead a prediction knows; always "known" for a filter without inputs."""
 
 LEVELS = np.concatenate([np.arange(1, 100) / 100, [0.995, 0.999]])
 """The coverages at which quantiles are kept; quantiles between them are interpolated."""
@@ -118,7 +121,7 @@ def gaussian_log_likelihood(
 ) -> Float[np.ndarray, " b"]:
     """The log-likelihood of observed errors under a Gaussian with these correlations and variances."""
     missing = np.isnan(errors)
-    with np.errstate(over="ignore"):  # the log-likelihood of a huge error is -inf
+    with np.errstate(over="ignore", invalid="ignore"):  # the log-likelihood of a huge error is -inf, or NaN
         if missing.any():
             return _in_part(errors, ~missing, correlation, variance)
         white = errors / np.sqrt(variance) @ correlation.white

@@ -15,6 +15,7 @@ __all__ = [
     "is_list_of_objects",
     "stacked",
     "turned",
+    "unmasked",
 ]
 
 
@@ -70,14 +71,28 @@ def _numeric(part: Any, where: str) -> np.ndarray:
 
 def _array(part: Any, where: str) -> np.ndarray:
     try:
-        if isinstance(part, np.ma.MaskedArray):
-            return np.ma.filled(part.astype(np.float64), np.nan)
-        return np.asarray(part)
+        return np.asarray(unmasked(part))
     except ValueError as error:
         raise DataError(
             f"{where}: required a 2-D array (time, channel), received rows of unequal length: {error} "
             "Mark values that were not observed with NaN."
         ) from error
+
+
+def unmasked(entry: Any) -> Any:
+    """The entry with NaN in place of masked numbers, also inside lists: masked means not observed."""
+    if isinstance(entry, np.ma.MaskedArray):
+        numbers: Any = entry.astype(np.float64) if entry.dtype.kind in "biuf" else entry
+        return numbers.filled(np.nan) if numbers.dtype.kind in "fO" else np.asarray(entry)
+    if isinstance(entry, list | tuple) and _has_masks(entry):
+        return [unmasked(part) for part in entry]
+    return entry
+
+
+def _has_masks(entry: Any) -> bool:
+    if isinstance(entry, list | tuple):
+        return any(map(_has_masks, entry))
+    return isinstance(entry, np.ma.MaskedArray)
 
 
 def _is_number(entry: Any) -> bool:

@@ -7,13 +7,31 @@ from typing import NamedTuple
 
 from psimlearn.errors import DataError
 
-__all__ = ["DECIMAL_COMMA", "MISSING", "NUMBER", "Header", "header_of", "number", "what_is_wrong"]
+__all__ = [
+    "MARKED",
+    "MISSING",
+    "NUMBER",
+    "Header",
+    "cells_of",
+    "check_encoding",
+    "header_of",
+    "number",
+    "what_is_wrong",
+]
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-nan", "#n/a")
 """Cells that mean "not observed", in small letters."""
 
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|infinity|Inf|Infinity|INF)$"
-DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)+([eE][+-]?\d+)?")
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(inf|infinity|Inf|Infinity|INF)$"
+"""Two engines read this and `MARKED`, so digits are spelt out: in Python, \\d stands for the digits of all scripts."""
+SPACE, APOSTROPHE = " \u00a0\u202f", "'\u2019"
+SIGN = "[+\u2212-]?"  # U+2212 is the minus of typesetters
+MARKED = (
+    rf"^{SIGN}[$€£¥]?{SIGN}[{SPACE}]?"
+    rf"([0-9]{{1,3}}([,._{APOSTROPHE}{SPACE}][0-9]{{3}})+([.,][0-9]+)?|[0-9]+(,[0-9]+)+|[0-9]*[.,]?[0-9]+)([eE][+-]?[0-9]+)?"
+    rf"[{SPACE}]?[%‰$€£¥]?$"
+)
+"""Numbers as people write them: decimal commas, marks between thousands, signs of percent and currency."""
 
 
 class Header(NamedTuple):
@@ -34,7 +52,7 @@ def header_of(text: str, where: str, names: Sequence[str] | None = None) -> Head
         where: the name of the file or stream in error messages.
         names: the names of the columns if there is no header: the line is the first row, and tells the delimiter only.
     """
-    lines = text.splitlines()
+    lines = re.split(r"\r\n|\r|\n", text)  # splitlines would also split at form feeds, NEL and the like
     n_empty = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     if n_empty == len(lines):
         raise DataError(
@@ -44,8 +62,32 @@ def header_of(text: str, where: str, names: Sequence[str] | None = None) -> Head
     delimiter = max(",;\t", key=line.count)
     if names is not None:
         return Header(_checked(names, f"{where}, given names"), delimiter, n_empty)
-    cells = [name.strip() for name in next(csv.reader([line], delimiter=delimiter))]
-    return Header(_checked(cells, f"{where}, line {n_empty + 1}"), delimiter, n_empty + 1)
+    here = f"{where}, line {n_empty + 1}"
+    check_encoding(line, f"{here}: ")
+    cells = [name.strip() for name in cells_of(line, delimiter, f"{here}: ")]
+    return Header(_checked(cells, here), delimiter, n_empty + 1)
+
+
+def cells_of(line: str, delimiter: str, where: str = "") -> list[str]:
+    """The cells of a line. A quote must be closed on its line: an open one would swallow the rows below."""
+    if '"' not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise DataError(
+            f"{where}required a closing quote at the end of each cell in quotes, on the same line, received "
+            f"{line[:200]!r} ({error}). Close the quote, or take line breaks out of the cell."
+        ) from error
+
+
+def check_encoding(line: str, where: str = "") -> None:
+    """Refuse bytes that are not UTF-8, which were decoded with errors="surrogateescape"."""
+    if not line.isascii() and (odd := re.search("[\udc80-\udcff]", line)):
+        raise DataError(
+            f"{where}required text in UTF-8, received the byte {ord(odd[0]) - 0xDC00:#x} in {line[:200]!r}. Save it "
+            "with UTF-8."
+        )
 
 
 def _checked(names: Sequence[str], where: str) -> list[str]:
@@ -64,17 +106,17 @@ def number(text: str) -> float:
     cell = text.strip()
     if cell.lower() in MISSING:
         return float("nan")
-    if re.match(NUMBER, cell):
+    if re.fullmatch(NUMBER, cell):
         return float(cell)
     raise DataError(what_is_wrong(text))
 
 
 def what_is_wrong(received: str) -> str:
     """Why a cell is no number, and what to do."""
-    if DECIMAL_COMMA.fullmatch(received.strip()):
+    if re.fullmatch(MARKED, received.strip()):
         return (
-            f"required a number with a decimal point, received {received!r}, with a comma. Export with decimal points "
-            "and without marks between thousands."
+            f"required a number with a decimal point, received {received!r}, with other marks. Export with decimal "
+            "points, without marks between thousands, percent and currency."
         )
     return (
         f"required a number, received {received!r}. Correct the cell, leave it empty if the value was not observed, or "

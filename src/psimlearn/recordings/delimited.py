@@ -5,12 +5,13 @@ every cell is read as text first, and `cells` decides its meaning.
 """
 
 from collections.abc import Collection
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
-from psimlearn.recordings.cells import DECIMAL_COMMA, MISSING, NUMBER, Header, header_of, what_is_wrong
+from psimlearn.recordings.cells import MARKED, MISSING, NUMBER, Header, cells_of, header_of, what_is_wrong
 
 __all__ = ["read_csv", "read_header"]
 
@@ -53,6 +54,7 @@ def read_csv(file: Path, header: Header, id: str | None, time: str | None, numer
 def _texts(file: Path, header: Header) -> Any:
     """Every cell as text."""
     pa, arrow = imported("pyarrow", "data"), imported("pyarrow.csv", "data")
+    _check_quotes(file, header.delimiter)
     ragged: list[Any] = []
 
     def refused(row: Any) -> str:
@@ -88,10 +90,29 @@ def _beginning(file: Path) -> str:
         with pa.input_stream(str(file)) as stream:  # unpacks .gz
             raw: bytes = stream.read(PEEK)
     except (OSError, pa.ArrowInvalid) as error:
-        raise DataError(f"{file}: required a readable file, received: {error}. Check the path.") from error
+        raise _unreadable(file, error) from error
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw:
         raise DataError(f"{file}: required text in UTF-8, received UTF-16 or binary data. Save it as CSV with UTF-8.")
-    return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace")
+    return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="surrogateescape")  # `header_of` finds these
+
+
+def _check_quotes(file: Path, delimiter: str) -> None:
+    """Refuse a quote that is not closed on its line: pyarrow would take the rows below for a part of the cell."""
+    pa = imported("pyarrow", "data")
+    try:
+        with pa.input_stream(str(file)) as stream:
+            if not any(b'"' in chunk for chunk in iter(lambda: stream.read(1 << 20), b"")):
+                return
+        with pa.input_stream(str(file)) as stream:
+            for number, line in enumerate(TextIOWrapper(stream, "utf-8", errors="surrogateescape"), 1):
+                if '"' in line:
+                    cells_of(line.rstrip("\n"), delimiter, f"{file}, line {number}: ")
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> DataError:
+    return DataError(f"{file}: required a readable file, received: {error}. Check the path.")
 
 
 def _ragged(file: Path, row: Any) -> DataError:
@@ -134,13 +155,14 @@ def _numbers(texts: Any, where: str, *, text_allowed: bool) -> Any:
     pa, pc = imported("pyarrow", "data"), imported("pyarrow.compute", "data")
     trimmed = pc.utf8_trim_whitespace(texts)
     missing = pc.is_in(pc.utf8_lower(trimmed), pa.array(MISSING))
-    cells = pc.if_else(missing, None, pc.replace_substring_regex(trimmed, r"^\+", ""))
+    cells = pc.if_else(missing, None, trimmed)
     wrong = pc.invert(pc.match_substring_regex(cells, NUMBER))
     n_wrong = pc.sum(wrong).as_py() or 0
     if not n_wrong:
-        return cells.cast(pa.float64())
+        return pc.replace_substring_regex(cells, r"^\+", "").cast(pa.float64())
+    if text_allowed and n_wrong == len(cells) - cells.null_count:
+        wrong = pc.match_substring_regex(cells, MARKED)  # among words, an odd number is no mistake
+        if 2 * (pc.sum(wrong).as_py() or 0) < n_wrong:
+            return None
     row = pc.index(wrong, True).as_py()
-    received = texts[row].as_py()
-    if text_allowed and n_wrong == len(cells) - cells.null_count and not DECIMAL_COMMA.fullmatch(received.strip()):
-        return None
-    raise DataError(f"{where}, row {row}: {what_is_wrong(received)}")
+    raise DataError(f"{where}, row {row}: {what_is_wrong(texts[row].as_py())}")

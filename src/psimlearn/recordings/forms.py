@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, sequences_of
+from psimlearn.recordings.arrays import unmasked
 from psimlearn.recordings.trajectories import Trajectories, as_trajectories
 from psimlearn.recordings.trajectory import Trajectory
 
@@ -64,7 +65,7 @@ def received(recordings: Any) -> Received:
     if hasattr(recordings, "columns"):
         return Received(Trajectories.from_frame(recordings, channels=list(recordings.columns)), "frame", recordings)
     if is_table(recordings):
-        return Received(Trajectories.of(np.asarray(recordings)), "table")
+        return Received(Trajectories.of(np.asarray(unmasked(recordings))), "table")
     return Received(as_trajectories(recordings), "cube" if getattr(recordings, "ndim", 0) == 3 else "list")
 
 

@@ -196,7 +196,7 @@ def _read_parquet(file: Path, kept: Sequence[str], numeric: set[str], rest: bool
     """Columns in `kept` as they are, columns in `numeric` as float64; with `rest`, all other numbers too."""
     pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
     try:
-        with parquet.ParquetFile(str(file)) as opened:
+        with parquet.ParquetFile(str(file), page_checksum_verification=True) as opened:
             table = opened.read()
     except (OSError, pa.ArrowException) as error:
         raise _not_parquet(file, error) from error

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.alphabet import Alphabet, Symbol
-from psimlearn.recordings.arrays import called, check_finite, check_offsets
+from psimlearn.recordings.arrays import called, check_finite, check_offsets, unmasked
 from psimlearn.recordings.packing import channels_last, packed, packed_symbols
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.recordings.windows import blocks_of
@@ -56,13 +56,13 @@ class Trajectories(Sequence[Trajectory]):
         """Take private, read-only copies and check everything once."""
         object.__setattr__(self, "offsets", _frozen(np.array(self.offsets, dtype=np.int64)))
         check_offsets(self.offsets, len(self.values), self.ids)
-        object.__setattr__(self, "values", _frozen(np.array(self.values, dtype=np.float64, order="C")))
+        object.__setattr__(self, "values", _frozen(np.array(unmasked(self.values), dtype=np.float64, order="C")))
         check_finite(self.values, "values", self._place, missing_allowed=True)
         for what in BESIDE:
             rows = getattr(self, what)
             if rows is None:
                 continue
-            rows = _frozen(np.array(rows, dtype=np.float64, order="C"))
+            rows = _frozen(np.array(unmasked(rows), dtype=np.float64, order="C"))
             object.__setattr__(self, what, rows)
             check_finite(rows, what, self._place, missing_allowed=what == "hints")
             if len(rows) != len(self.values):

@@ -5,18 +5,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psimlearn.errors import DivergedError
-from psimlearn.filter import Filter
+from psimlearn.errors import DataError, DivergedError
+from psimlearn.filter import Filter, Scaling
 from psimlearn.filter.rollout import roll, table
 from psimlearn.filter.step import prior
-from psimlearn.learners import Counting, Learner
+from psimlearn.learners import Counting, GramSums, Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
 from psimlearn.train.examples import TrainingRows, examples
 from psimlearn.train.recipe import Recipe, check
 from psimlearn.train.score import held_out, scored
 
-__all__ = ["Absorbed", "absorbed"]
+__all__ = ["Absorbed", "absorbed", "check_range"]
+
+FAR = 10.0
+"""New recordings are refused whose channels lie this many times as far from the earlier mean as the earlier recordings.
+
+Distances are root mean squares. So each of the new examples would weigh over a hundred times as much in the sums as an
+earlier one. And whatever the distribution, at most 1 % of the earlier values lay so far out (Chebyshev).
+"""
 
 
 class Absorbed(NamedTuple):
@@ -76,3 +83,41 @@ def _training_rows(filter: Filter, data: Trajectories) -> TrainingRows:
     low, high = filter.feedback.low, filter.feedback.high
     guard = (-unbounded if low is None else low, unbounded if high is None else high)
     return TrainingRows(laid_out, rows, target_rows, x, y, *guard, None)
+
+
+def check_range(filter: Filter, sums: Any, data: Trajectories, recipe: Recipe) -> None:
+    """Refuse new recordings that lie far outside the range of the earlier ones, as recordings in other units do."""
+    beside = (("channel", data.values, data.names), ("input", data.inputs, None))
+    for (what, values, names), earlier in zip(beside, _earlier(filter, sums, recipe), strict=True):
+        if values is None or earlier is None:
+            continue
+        with np.errstate(over="ignore", invalid="ignore"):  # the distance of huge values is infinite
+            squares = np.square(earlier(values))
+            distance = np.sqrt(np.nansum(squares, axis=0) / np.maximum((~np.isnan(squares)).sum(axis=0), 1))
+        i = int(np.argmax(distance))
+        if distance[i] > FAR:
+            raise DataError(
+                f"{what} {i if names is None else repr(names[i])}: required values like the earlier ones, "
+                f"{earlier.mean[i]:.3g} +- {earlier.scale[i]:.3g}, received values {distance[i]:.3g} times as far from "
+                f"that mean; more than {FAR:g} times would spoil the model, which was left as it was. Check the units "
+                "and wild values; fit() on all recordings; or pass any_range=True to learn from these nevertheless."
+            )
+
+
+def _earlier(filter: Filter, sums: Any, recipe: Recipe) -> tuple[Scaling | None, Scaling | None]:
+    """The mean and deviation of the earlier channels and inputs; None where they are symbols or not known."""
+    if filter.alphabet is not None:
+        return None, filter.input_scaling if recipe.standardise else None
+    if recipe.standardise:
+        return filter.scaling, filter.input_scaling
+    if not isinstance(sums, GramSums):
+        return None, None
+    mean = sums.z / sums.n
+    spread = np.sqrt(np.maximum(np.diag(sums.zz) / sums.n - mean**2, 0.0))
+    whole = Scaling(mean, np.where(spread > 0, spread, 1.0))
+    r, n = len(filter.feedback.mean), len(filter.scaling.mean)  # z is feedback, then the last rows, then inputs
+    channels = Scaling(*(part[r : r + n] for part in whole))
+    if filter.input_scaling is None:
+        return channels, None
+    first, p = r + filter.lags * n, len(filter.input_scaling.mean)
+    return channels, Scaling(*(part[first : first + p] for part in whole))
