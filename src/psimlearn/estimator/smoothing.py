@@ -10,7 +10,7 @@ __all__ = ["Smoothing"]
 
 
 class Smoothing:
-    """Fills the gaps of recordings, once they are complete."""
+    """Methods of `PSIM`: fill the gaps of recordings, once they are complete."""
 
     filter_: Filter
 
