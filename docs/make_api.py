@@ -27,6 +27,7 @@ ALL = ("*",)
 SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "Learn and use": {
         "estimator.psim": (),
+        "estimator.smoothing": ALL,
         "filter.live": (),
         "filter.symbols": (),
         "files.model": ALL,

@@ -32,7 +32,7 @@ from psimlearn.cli.methods import METHODS
 from psimlearn.datasets import random_system
 from psimlearn.evaluate import errors_by_horizon, folds
 
-COMMANDS = ["demo", "fit", "info", "filter", "forecast", "evaluate", "compare", "completion"]
+COMMANDS = ["demo", "fit", "info", "filter", "forecast", "impute", "evaluate", "compare", "completion"]
 FAST = ["--window", "2", "--validation", "0.5"]
 
 
@@ -363,6 +363,30 @@ def test_forecast_goes_beyond_the_end(kit: Kit, capsys: pytest.CaptureFixture[st
     for part, truth in ((0, mean), (2, low), (3, high)):
         np.testing.assert_allclose(numbers[..., part], truth, rtol=1e-10, atol=1e-10)
     assert np.isnan(numbers[:, -1, :, 1]).all()  # nobody measured errors so far ahead
+
+
+def test_impute_fills_gaps_and_leaves_the_rest_alone(
+    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = kit.test.values.copy()
+    values[5:9, 0], values[50:53] = np.nan, np.nan
+    gappy = replace(kit.test, values=values)
+    write_csv(tmp_path / "gappy.csv", gappy)
+    assert run("impute", kit.model, tmp_path / "gappy.csv", "--std") == 0
+    names, cells = table(capsys.readouterr().out)
+    assert names == ["trial", "t", "a", "a.std", "b", "b.std"]
+    mean, std = PSIM.load(kit.model).smooth(gappy, return_std=True)
+    rows = [(id, str(t)) for id, part in zip(gappy.ids or (), gappy, strict=True) for t in range(len(part))]
+    expected = dict(zip(rows, np.stack([np.concatenate(mean), np.concatenate(std)], axis=-1), strict=True))
+    assert len(cells) == len(rows)
+    for id, t, *numbers in cells:
+        np.testing.assert_allclose(
+            np.array(numbers, dtype=float).reshape(2, 2), expected[id, t], rtol=1e-10, atol=1e-10
+        )
+    assert run("impute", kit.model, tmp_path / "gappy.csv", "-o", tmp_path / "filled.csv") == 0
+    names, cells = table((tmp_path / "filled.csv").read_text())
+    assert names == ["trial", "t", "a", "b"]
+    assert all(cell for row in cells for cell in row)
 
 
 def test_models_with_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

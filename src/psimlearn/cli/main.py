@@ -16,6 +16,7 @@ from psimlearn.cli.evaluate import compare, evaluate
 from psimlearn.cli.filter import filtering
 from psimlearn.cli.fit import fit
 from psimlearn.cli.forecast import forecast
+from psimlearn.cli.impute import impute
 from psimlearn.cli.info import info
 from psimlearn.cli.reproduce import reproduce
 from psimlearn.errors import PsimlearnError
@@ -88,5 +89,5 @@ def cli() -> None:
     """
 
 
-for _command in (demo, fit, info, filtering, forecast, evaluate, compare, reproduce, completion):
+for _command in (demo, fit, info, filtering, forecast, impute, evaluate, compare, reproduce, completion):
     cli.add_command(_command)

@@ -19,6 +19,7 @@ from psimlearn.estimator.checks import at_least_one, seed_of, watch_of
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
 from psimlearn.estimator.saved import Contents, load, save
 from psimlearn.estimator.scores import mean_log_likelihood, r_squared
+from psimlearn.estimator.smoothing import Smoothing
 from psimlearn.filter import Features
 from psimlearn.filter.live import Live
 from psimlearn.filter.predict import foretold
@@ -34,7 +35,7 @@ from psimlearn.train.recipe import Recipe
 __all__ = ["PSIM"]
 
 
-class PSIM(TransformerMixin, BaseEstimator):
+class PSIM(Smoothing, TransformerMixin, BaseEstimator):
     """Learn a filter from recordings.
 
     Settings given as words ("ridge", "auto", ..) are chosen or tuned by closed-loop error on held-out recordings;
@@ -225,8 +226,7 @@ class PSIM(TransformerMixin, BaseEstimator):
         if not return_std and coverage is None:
             return given.one_each(self.filter_.ahead(state, steps, inputs))
         prediction = self.filter_.predict(state, steps, inputs)
-        beside = (prediction.std,) if coverage is None else prediction.interval(coverage)
-        return tuple(given.one_each(part) for part in (prediction.mean, *beside))
+        return tuple(given.one_each(part) for part in prediction.parts(return_std, coverage))
 
     def transform(self, X: Any) -> Any:
         """The belief after each row, in standardised units; in the form of X."""

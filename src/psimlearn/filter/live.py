@@ -190,8 +190,7 @@ class Live:
             return self._squeezed(self.filter.ahead(state, int(steps), inputs)[:, kept])
         knows_next = self._waiting is None and bool(self._streams.clock.any())
         prediction = self.filter.predict(state, int(steps), inputs, knows_next=knows_next)
-        beside = (prediction.std,) if coverage is None else prediction.interval(coverage)
-        return tuple(self._squeezed(answer[:, kept]) for answer in (prediction.mean, *beside))
+        return tuple(self._squeezed(part[:, kept]) for part in prediction.parts(return_std, coverage))
 
     def _take_waiting(self, x: np.ndarray, u: np.ndarray, next_u: np.ndarray, told: bool) -> None:
         """Take a row after the row that waited for its inputs; without the next inputs it waits in turn."""

@@ -69,6 +69,12 @@ class Prediction:
         reach = self._with_gap(lambda spread: spread.reach(coverage))
         return self.mean - reach, self.mean + reach
 
+    def parts(self, return_std: bool, coverage: float | None) -> list[Float[np.ndarray, "*b n"]]:
+        """The mean, and as asked for the standard deviation, or bounds of this coverage."""
+        if coverage is not None:
+            return [self.mean, *self.interval(coverage)]
+        return [self.mean, self.std] if return_std else [self.mean]
+
     def at(self, place: Any) -> "Prediction":
         """Pick some of the predictions, by an index into all axes but the last, the channels."""
         assert self.gap is None  # nobody picks from predictions with unknown inputs
