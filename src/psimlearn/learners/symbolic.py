@@ -227,7 +227,7 @@ def _seen(z: Z, y: Y, features: OneHot) -> _Seen:
     return _Seen(*_classes(z[:, d : d + v]), v)
 
 
-def _known(z: Z, y: Y, features: OneHot, contexts: Contexts | None) -> Y:
+def _known(z: Z, y: Y, features: OneHot, contexts: Contexts | None) -> Float[np.ndarray, "b k"]:
     """[m; u]: the belief and the inputs, without the last symbols."""
     d, lags = y.shape[1], 1 if contexts is None else contexts.length
     return np.delete(z, np.s_[d : d + lags * features.n_symbols(d)], axis=1)
