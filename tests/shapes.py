@@ -17,10 +17,10 @@ from typing import Any
 from beartype import beartype
 from jaxtyping import jaxtyped
 
-__all__ = ["EVERY", "begin_test", "checked", "install"]
+__all__ = ["EVERY", "FIRST", "begin_test", "checked", "install"]
 
-EVERY = 50
-"""In each test the first 50 calls of a function are checked, and then every 50th."""
+FIRST, EVERY = 8, 200
+"""In each test the first eight calls of a function are checked, and then every 200th."""
 CALLS: dict[Callable[..., Any], int] = {}
 """How often each function was called in the present test."""
 
@@ -43,7 +43,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     def counted(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         CALLS[function] = number = CALLS.get(function, 0) + 1
-        if number > EVERY and number % EVERY:
+        if number > FIRST and number % EVERY:
             return function(*args, **kwargs)
         nonlocal strict
         if strict is None:  # not at import: most tests call a few of all functions, and it takes milliseconds to make

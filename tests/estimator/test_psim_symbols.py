@@ -311,8 +311,8 @@ def test_long_memory_is_learnt_where_kgrams_fail() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_probabilities_stay_probabilities_for_ever(model: PSIM) -> None:
-    """1e5 live steps, gaps among them."""
-    steps = 100_000
+    """20 000 live steps, gaps among them."""
+    steps = 20_000
     codes = RNG(0).choice(3, steps).astype(object)
     codes[RNG(1).random(steps) < 0.1] = None
     words = [None if code is None else str(WORDS[code]) for code in codes]

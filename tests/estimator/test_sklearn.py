@@ -42,7 +42,9 @@ def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], None]) 
     check(estimator)
 
 
-@pytest.mark.parametrize("own", ["", "learner='rff', window=2, n_rounds=3", "trainer='forward'"])
+@pytest.mark.parametrize(
+    "own", ["", "learner='rff', window=1, lags=1, n_rounds=1", "trainer='forward', window=2, lags=1"]
+)
 def test_scikit_learns_own_checks_with_the_defaults(own: str) -> None:
     apart(f"check_defaults({own})")
 
@@ -56,7 +58,7 @@ def check_defaults(**own: Any) -> None:
     assert statuses.count("passed") == len(results) - len(MEMORY)
 
 
-MANY = int(os.environ.get("PSIMLEARN_EXAMPLES", "40"))
+MANY = int(os.environ.get("PSIMLEARN_EXAMPLES", "20"))
 
 
 def survives(data: list[np.ndarray]) -> bool:

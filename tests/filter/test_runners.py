@@ -199,7 +199,7 @@ def test_every_runner_takes_the_steps_of_the_textbook(kind: str, name: str) -> N
 @pytest.mark.parametrize("name", FEATURES)
 @pytest.mark.parametrize("kind", ["linear", "waves", "waves and raw"])
 def test_back_propagation_takes_the_steps_of_the_textbook(kind: str, name: str) -> None:
-    """JAX compiles each form for a second, so only some combinations run; each value of each setting occurs."""
+    """JAX compiles each form for a second, so a part of the combinations: for each pair one without gaps, one with."""
     jax = pytest.importorskip("jax")
     settings = [
         ("none", 1, "mean", False, True, False),
@@ -207,7 +207,8 @@ def test_back_propagation_takes_the_steps_of_the_textbook(kind: str, name: str) 
         ("feedthrough", 1, "last", False, True, True),
         ("inputs", 3, "mean", True, True, True),
     ]
-    for seed, (inputs, lags, prior, rank, box, gaps) in enumerate(settings):
+    turn = (KINDS.index(kind) + list(FEATURES).index(name)) % 2
+    for seed, (inputs, lags, prior, rank, box, gaps) in enumerate(settings[turn::2]):
         filter = made(kind, FEATURES[name], inputs, lags, prior, rank, box, seed)
         data = drawn(gaps, inputs, seed)[[0, 2]]
         layout = rolled(filter, data).layout
