@@ -44,7 +44,7 @@ class Live:
         self.filter = filter
         self.n_streams = n_streams
         self._shape = () if n_streams == 1 else (n_streams,)
-        self._with_inputs = filter.input_scaling is not None
+        self._with_inputs, self._feedthrough = filter.input_scaling is not None, filter.feedthrough
         self._x_shape = (*self._shape, len(filter.scaling.mean))
         self._nothing = np.full(self._x_shape, np.nan)
         self._streams = new_streams(filter, n_streams)
@@ -60,7 +60,7 @@ class Live:
             next_u: inputs that act at the next row, for a filter with feed-through. If not given, predictions hold
                 them at u, and the next update takes this row again with the inputs that did act.
         """
-        told = next_u is not None or not self.filter.feedthrough
+        told = next_u is not None or not self._feedthrough
         if type(x) is not np.ndarray or x.shape != self._x_shape or x.dtype is not FLOAT:
             x = self._nothing if x is None else numbers(x, self._x_shape, "x")
         if u is not None or self._with_inputs:
