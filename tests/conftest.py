@@ -10,8 +10,12 @@ import shapes
 shapes.install("psimlearn")
 
 
-def pytest_runtest_setup() -> None:
-    shapes.begin_test()
+CORE = {"evaluate", "files", "filter", "learners", "recordings", "tests", "train"}
+"""Folders whose tests check shapes often; `tests` are the tests of the suite itself."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    shapes.begin_test(core=item.path.parent.name in CORE)
 
 
 @pytest.fixture(scope="session")
