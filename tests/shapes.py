@@ -20,7 +20,7 @@ from jaxtyping import jaxtyped
 __all__ = ["EVERY", "FIRST", "begin_test", "checked", "install"]
 
 FIRST, EVERY = 8, 200
-"""In each test of the core the first eight calls of a function are checked, and then every 200th; in others the first."""
+"""In tests of the core the first eight calls of a function are checked, then every 200th; in others the first call."""
 CALLS: dict[Callable[..., Any], int] = {}
 """How often each function was called in the present test."""
 checks = {"first": FIRST}
