@@ -14,7 +14,7 @@ from jaxtyping import Float
 from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.learnt import Learnt, start, step
-from psimlearn.filter.step import State, advance, expected, following
+from psimlearn.filter.step import State, advance, expected, following, inputs
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, unseen_at_end, unseen_before
@@ -138,8 +138,8 @@ def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
     for t, block in enumerate(plan.blocks()):
         drive = recursion.regressor(t).drive(z[block, r:]) if ahead is None else tuple(part[block] for part in ahead)
         belief = belief[: block.stop - block.start]
-        z[block, :r] = filter.feedback(belief)
-        belief = after[block] = advance(recursion, belief, drive, layout.x[block], t)
+        z[block, :r], belief = advance(recursion, belief, drive, layout.x[block], t)
+        after[block] = belief
     return Rollout(filter, layout, layout.x, z, after)
 
 
@@ -161,7 +161,8 @@ def inputs_at(
 ) -> Float[np.ndarray, "b p"]:
     """z at some rows of a layout, given the beliefs before them and the filled observations."""
     observed = x.take(layout.places[rows], axis=0).reshape(len(belief), -1)
-    return np.concatenate([filter.feedback(belief), observed, layout.u[rows]], axis=1)
+    z: np.ndarray = inputs(filter.recursion, belief, observed, layout.u[rows])
+    return z
 
 
 def run(

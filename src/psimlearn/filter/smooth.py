@@ -34,7 +34,7 @@ from psimlearn.filter.layout import lay_out
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.predict import Prediction, Spread
 from psimlearn.filter.regressors import Linear
-from psimlearn.filter.step import expected
+from psimlearn.filter.step import Feedback, expected
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["impute", "smooth"]
@@ -53,11 +53,15 @@ class Machine:
     """S before the first row."""
     noise: Float[np.ndarray, "n n"]
     """V."""
-    low: Float[np.ndarray, " r"] | None
-    high: Float[np.ndarray, " r"] | None
-    r: int
+    feedback: Feedback
+    """Its box bounds the mean."""
     n: int
     lags: int
+
+    @property
+    def r(self) -> int:
+        """The number of coordinates that are fed back."""
+        return len(self.feedback.mean)
 
     @property
     def s(self) -> int:
@@ -76,9 +80,7 @@ class Machine:
 
     def z(self, w: Float[np.ndarray, " joint"], u: Float[np.ndarray, " p"], start: bool) -> Float[np.ndarray, "1 q"]:
         """The input of the map; at the start the first row stands for the rows before it."""
-        fed, x = w[: self.r], w[self.s :]
-        if self.low is not None and self.high is not None:
-            fed = np.minimum(np.maximum(fed, self.low), self.high)
+        fed, x = self.feedback.boxed(w[: self.r]), w[self.s :]
         older = np.tile(x, self.lags - 1) if start else w[self.r + self.n : self.s]
         return np.concatenate([fed, x, older, u])[None]
 
@@ -134,7 +136,7 @@ def machine(filter: Learnt) -> Machine:
     )
     start = [feedback(filter.initial[None])[0], expected(filter.recursion, filter.initial[None])[0]]
     first = np.concatenate([*start, np.zeros(n * (filter.lags - 1))])
-    return Machine(both, first, filter.covariance, feedback.low, feedback.high, len(feedback.mean), n, filter.lags)
+    return Machine(both, first, filter.covariance, feedback, n, filter.lags)
 
 
 class Seen(NamedTuple):

@@ -21,7 +21,8 @@ from jaxtyping import Bool, Float, Int
 from psimlearn.filter.features import Array, Features, Persistent
 from psimlearn.filter.regressors import Drive, Regressor
 
-__all__ = ["Feedback", "Fill", "Recursion", "State", "advance", "expected", "following", "prior", "take"]
+__all__ = ["Feedback", "Fill", "Recursion", "State", "advance", "expected", "following", "inputs"]
+__all__ += ["prior", "take"]
 
 Fill = Callable[[Float[Array, "b n"], Float[Array, "b n"]], Float[Array, "b n"]]
 """Takes observations, NaN where missing, and expected observations; returns observations without gaps."""
@@ -41,7 +42,10 @@ class Feedback(NamedTuple):
 
     def __call__(self, belief: Float[Array, "b d"]) -> Float[Array, "b r"]:
         """Return the feedback of each belief."""
-        fed = self.linear(belief) + self.shift
+        return self.boxed(self.linear(belief) + self.shift)
+
+    def boxed(self, fed: Float[Array, "*b r"]) -> Float[Array, "*b r"]:
+        """Keep feedback inside the box."""
         if self.low is None or self.high is None:
             return fed
         xp = fed.__array_namespace__()
@@ -120,6 +124,11 @@ def prior(recursion: Recursion, x: Float[Array, "b n"]) -> Float[Array, "#b d"]:
     return recursion.features.persist(x)
 
 
+def inputs(recursion: Recursion, belief: Float[Array, "b d"], *known: Float[Array, "b _"]) -> Float[Array, "b p"]:
+    """z_t, given m_t and the known columns: the last observations, then inputs."""
+    return belief.__array_namespace__().concat([recursion.feedback(belief), *known], axis=1)
+
+
 def following(recursion: Recursion, z: Float[Array, "b p"], x: Float[Array, "b n"], t: int = 0) -> Float[Array, "b d"]:
     """m_{t+1}, given z_t and the observations x_t in it."""
     return recursion.regressor(t)(z) + prior(recursion, x)
@@ -127,9 +136,10 @@ def following(recursion: Recursion, z: Float[Array, "b p"], x: Float[Array, "b n
 
 def advance(
     recursion: Recursion, belief: Float[Array, "b d"], drive: Drive, x: Float[Array, "b n"], t: int = 0
-) -> Float[Array, "b d"]:
-    """`following`, with z_t in two parts: m_t, which feeds back, and the contribution of the known columns."""
-    return recursion.regressor(t).respond(recursion.feedback(belief), drive) + prior(recursion, x)
+) -> tuple[Float[Array, "b r"], Float[Array, "b d"]]:
+    """The feedback of m_t, and m_{t+1} given this feedback and the contribution of the known columns of z_t."""
+    fed = recursion.feedback(belief)
+    return fed, recursion.regressor(t).respond(fed, drive) + prior(recursion, x)
 
 
 def take(
@@ -150,5 +160,5 @@ def take(
     x = fill(x, expected(recursion, state.belief))
     older = xp.concat([x[:, None], state.recent[:, :-1]], axis=1)
     recent = xp.where((state.clock == 0)[:, None, None], x[:, None], older)  # the first row stands for all before it
-    z = xp.concat([recursion.feedback(state.belief), recent.reshape(len(x), -1), u], axis=1)
+    z = inputs(recursion, state.belief, recent.reshape(len(x), -1), u)
     return State(following(recursion, z, x, t), recent, state.clock + 1, xp.where(blind, state.unseen + 1, 0))

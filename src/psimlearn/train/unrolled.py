@@ -23,7 +23,7 @@ from psimlearn.filter import Feedback, Filter, Linear, RandomFourier, SecondMome
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.gaps import gain_fill, pattern_gains
 from psimlearn.filter.rollout import table
-from psimlearn.filter.step import Recursion, advance, take
+from psimlearn.filter.step import Recursion, advance, inputs, take
 from psimlearn.recordings.schedule import gridded, grids
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
@@ -151,8 +151,8 @@ def whitened(
     gram, n = np.zeros((width, width)), 0
     with jax.enable_x64(True):
         for part in parts:
-            inputs = np.asarray(jax.jit(closed_loop(form).rolled)(weights, fixed, part, np.zeros_like(part.y))[1])
-            counted = inputs[part.weight.any(axis=2)]
+            met = np.asarray(jax.jit(closed_loop(form).rolled)(weights, fixed, part, np.zeros_like(part.y))[1])
+            counted = met[part.weight.any(axis=2)]
             gram += counted.T @ counted
             n += len(counted)
     if not np.isfinite(gram).all():
@@ -185,24 +185,24 @@ def closed_loop(form: Form) -> _Loop:
         scanned = _rolled_whole if part.known is not None else _rolled_filling
         beliefs, known = scanned(jax, form, recursion, first, part, nudges)
         held = jnp.concatenate([first[None], beliefs[:-1]])
-        z = jnp.concatenate([recursion.feedback(_flat(held)), _flat(known)], axis=1)
+        z = inputs(recursion, _flat(held), _flat(known))
         if fixed.frequencies is not None:
             z = fourier_features(z, fixed.frequencies, form.raw_inputs)
-        inputs = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1) if form.intercept else z
-        return beliefs, inputs.reshape(*beliefs.shape[:2], -1)
+        multiplied = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1) if form.intercept else z
+        return beliefs, multiplied.reshape(*beliefs.shape[:2], -1)
 
     def misfit(nudges: Any, weights: Any, fixed: Fixed, part: Part) -> tuple[Any, Any]:
-        beliefs, inputs = rolled(weights, fixed, part, nudges)
-        return jnp.sum(part.weight * (beliefs - part.y) ** 2), inputs
+        beliefs, multiplied = rolled(weights, fixed, part, nudges)
+        return jnp.sum(part.weight * (beliefs - part.y) ** 2), multiplied
 
     def loss_and_gradient(parameters: Any, fixed: Fixed, parts: Any) -> tuple[Any, Any]:
         weights = parameters if fixed.root is None else fixed.root @ parameters
         value, gradient = 0.0, jnp.zeros_like(weights)
         for part in parts:
             differentiated = jax.value_and_grad(misfit, has_aux=True)
-            (loss_of_part, inputs), adjoint = differentiated(jnp.zeros_like(part.y), weights, fixed, part)
+            (loss_of_part, multiplied), adjoint = differentiated(jnp.zeros_like(part.y), weights, fixed, part)
             value += loss_of_part
-            gradient += jnp.einsum("tbp,tbd->pd", inputs, adjoint)
+            gradient += jnp.einsum("tbp,tbd->pd", multiplied, adjoint)
         return value, gradient if fixed.root is None else fixed.root.T @ gradient
 
     def loss(parameters: Any, fixed: Fixed, parts: Any) -> Any:
@@ -231,7 +231,7 @@ def _rolled_whole(jax: Any, form: Form, recursion: Recursion, first: Any, part: 
 
     def step(belief: Any, now: Any) -> Any:
         x, drive, nudge = now
-        after = advance(recursion, belief, drive, x) + nudge
+        after = advance(recursion, belief, drive, x)[1] + nudge
         return after, after
 
     return jax.lax.scan(step, first, (part.x, drive, nudges))[1], part.known
