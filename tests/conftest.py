@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import jaxtyping
 import pytest
 
 import shapes
@@ -25,3 +26,9 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("needs real recordings: set PSIMLEARN_DATA to their folder")
     return Path(folder)
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users run it: without a check of every annotation at every step, of which other tests make enough."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

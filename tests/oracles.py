@@ -41,6 +41,17 @@ def loop_beliefs(filter: Filter, x: np.ndarray, u: np.ndarray | None = None) -> 
     return np.array(beliefs)
 
 
+def loss_by_hand(filter: Filter, data: Trajectories) -> float:
+    """Squared errors of the beliefs that a loop over rows leaves behind, averaged over what was observed."""
+    k, errors = filter.features.window, []
+    for part in data:
+        x = filter.scaling(part.values)
+        beliefs = loop_beliefs(filter, part.values, part.inputs)
+        for t in range(len(x) - k):
+            errors.append(beliefs[t + 1] - filter.features(x[None, t + 1 : t + 1 + k])[0])
+    return float(np.nanmean(np.square(errors), axis=0).sum())
+
+
 def stacked_ridge(z: np.ndarray, y: np.ndarray, alpha: float, intercept: bool = True) -> Any:
     """scikit-learn's ridge on stacked examples, with the penalty counted per example."""
     return SklearnRidge(alpha=alpha * len(z), fit_intercept=intercept, solver="cholesky").fit(z, y)

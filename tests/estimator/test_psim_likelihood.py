@@ -3,14 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import scipy.stats
 
 from psimlearn import PSIM, Trajectories
 from psimlearn.baselines import Kalman
-from psimlearn.datasets import three_state_hmm
 from psimlearn.errors import SettingsError
 from psimlearn.filter import StackSquares
 from psimlearn.learners import Ridge
@@ -21,24 +19,6 @@ from psimlearn.train.losses import GaussianNLL
 from psimlearn.train.score import held_out, scored
 
 RNG = np.random.default_rng
-
-
-WORDS = np.array(["sun", "rain", "fog"])
-
-
-def weather(m: int, T: int, seed: int) -> list[list[Any]]:
-    return [WORDS[row].tolist() for row in three_state_hmm(RNG(7)).simulate(m, T, RNG(seed))]
-
-
-@pytest.fixture(scope="module")
-def model() -> PSIM:
-    return PSIM(2, features="onehot", n_rounds=4, random_state=0).fit(weather(300, 30, 0))
-
-
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As users run it: without a check of every annotation at every step, of which other tests make enough."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 def uneven(m: int, T: int, rng: np.random.Generator) -> Trajectories:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 from hmmlearn.hmm import CategoricalHMM
@@ -36,12 +35,6 @@ def weather(m: int, T: int, seed: int) -> list[list[Any]]:
 @pytest.fixture(scope="module")
 def model() -> PSIM:
     return PSIM(2, features="onehot", n_rounds=4, random_state=0).fit(weather(300, 30, 0))
-
-
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As users run it: without a check of every annotation at every step, of which other tests make enough."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 def test_predictions_in_the_form_of_the_recordings(model: PSIM) -> None:

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsRegressor
 
 import psimlearn
-from oracles import loop_beliefs, ragged
+from oracles import loss_by_hand, ragged
 from psimlearn import PSIM
 from psimlearn.baselines import TrainingMean
 from psimlearn.choose import fit as fitting
@@ -31,27 +31,10 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows
 from psimlearn.train import Recipe, backprop, best, dagger, forward, random_start
 from psimlearn.train.backprop import epochs
-from psimlearn.train.descent import Optimiser, descend
+from psimlearn.train.descent import Optimiser
 from psimlearn.train.unrolled import weights_of, with_weights
 
 RNG = np.random.default_rng
-
-
-def recordings(missing: float, seed: int = 0) -> Trajectories:
-    rng = RNG(seed)
-    data = ragged([30, 12, 45, 28, 44], 3, rng, missing)
-    return Trajectories(data.values, data.offsets, inputs=rng.standard_normal((len(data.values), 2)))
-
-
-def loss_by_hand(filter: Filter, data: Trajectories) -> float:
-    """Squared errors of the beliefs that a loop over rows leaves behind, averaged over what was observed."""
-    k, errors = filter.features.window, []
-    for part in data:
-        x = filter.scaling(part.values)
-        beliefs = loop_beliefs(filter, part.values, part.inputs)
-        for t in range(len(x) - k):
-            errors.append(beliefs[t + 1] - filter.features(x[None, t + 1 : t + 1 + k])[0])
-    return float(np.nanmean(np.square(errors), axis=0).sum())
 
 
 @cache
@@ -156,15 +139,6 @@ def test_a_descent_goes_on_from_where_it_stood(optimiser: Optimiser) -> None:
     for one, other in zip(whole[4:], rest, strict=True):
         assert one.error == other.error
         np.testing.assert_array_equal(one.state.parameters, other.state.parameters)
-
-
-def bowl(p: Any, fixed: Any, batch: Any) -> Any:
-    return ((p - batch) ** 2).sum()
-
-
-def run(batches: list[float], whole: float, n: int, **options: Any) -> list[Any]:
-    arrays = [np.full(2, b) for b in batches]
-    return list(islice(descend(bowl, np.zeros(2), None, arrays, np.full(2, whole), seed=0, **options), n + 1))
 
 
 def test_the_users_precision_is_left_alone() -> None:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from oracles import loop_beliefs, ragged
+from oracles import loop_beliefs, loss_by_hand, ragged
 from psimlearn.filter import Filter, SecondMoment, Stack, StackSquares
 from psimlearn.filter.rollout import roll
 from psimlearn.filter.rollout import table as laid_out
@@ -46,17 +46,6 @@ def learnt(name: str) -> tuple[Filter, Trajectories]:
     features, learner, recipe, missing = FILTERS[name]
     data = recordings(missing)
     return best(dagger(data, data, features, learner, rng=RNG(1), n_rounds=2, recipe=recipe)).filter, data
-
-
-def loss_by_hand(filter: Filter, data: Trajectories) -> float:
-    """Squared errors of the beliefs that a loop over rows leaves behind, averaged over what was observed."""
-    k, errors = filter.features.window, []
-    for part in data:
-        x = filter.scaling(part.values)
-        beliefs = loop_beliefs(filter, part.values, part.inputs)
-        for t in range(len(x) - k):
-            errors.append(beliefs[t + 1] - filter.features(x[None, t + 1 : t + 1 + k])[0])
-    return float(np.nanmean(np.square(errors), axis=0).sum())
 
 
 def loss_of(filter: Filter, data: Trajectories) -> tuple[float, np.ndarray]:
