@@ -100,7 +100,7 @@ def test_streams_of_different_age_step_together() -> None:
         one = filter.step(one, row[None])
     for row in late:
         two = filter.step(two, row[None])
-    both = type(one)(*(np.concatenate(pair) for pair in zip(one, two, strict=True)))
+    both = type(one)(*(np.concatenate(pair) for pair in zip(one[:4], two[:4], strict=True)))
     x = np.array([[0.3, -0.2], [1.0, 0.5]])
     expected = np.concatenate([filter.step(one, x[:1]).belief, filter.step(two, x[1:]).belief])
     np.testing.assert_allclose(filter.step(both, x).belief, expected, rtol=0, atol=1e-12)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from psimlearn.cli.rows import ParsedRow
 from psimlearn.errors import DataError
 from psimlearn.filter import Filter, State
+from psimlearn.filter.doubt import Doubt, together
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answers
 
@@ -28,6 +29,7 @@ class Position(NamedTuple):
     recent: np.ndarray
     clock: int
     unseen: int
+    doubt: Doubt | None
 
 
 Step = tuple[Position, np.ndarray, Position]
@@ -80,7 +82,8 @@ class Session:
         """Recent observations are kept only if predictions beyond the window need them."""
         recent = live.state.recent[0] if self.beyond else NOTHING
         unseen = live.unseen
-        return Position(live.belief, recent, self.clock, unseen if isinstance(unseen, int) else int(unseen[0]))
+        unseen = unseen if isinstance(unseen, int) else int(unseen[0])
+        return Position(live.belief, recent, self.clock, unseen, live.doubt)
 
     def _check_time(self, row: ParsedRow) -> None:
         try:
@@ -120,4 +123,5 @@ class Sessions:
 
 def _together(positions: Sequence[Position]) -> State:
     """The state of many streams from the positions of single streams."""
-    return State(*(np.array(part) for part in zip(*positions, strict=True)))
+    *parts, doubts = zip(*positions, strict=True)
+    return State(*(np.array(part) for part in parts), together(doubts))

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Array, Features, Persistent
 from psimlearn.filter.regressors import Drive, Regressor
 
@@ -90,10 +91,13 @@ class State(NamedTuple):
     """The number of rows that each stream has had."""
     unseen: Array = 0
     """The number of rows just before in which nothing was observed."""
+    doubt: Doubt | None = None
+    """The covariance that gaps have opened, for filters that keep one; None if nothing is in doubt."""
 
     def at(self, streams: Any) -> "State":
         """The state of some of the streams, by any index."""
-        return State(*(part[streams] for part in self))
+        doubt = None if self.doubt is None else self.doubt.at(streams)
+        return State(self.belief[streams], self.recent[streams], self.clock[streams], self.unseen[streams], doubt)
 
 
 class Recursion(NamedTuple):

@@ -9,6 +9,7 @@ from psimlearn.errors import SettingsError
 from psimlearn.filter.gaps import among_seen
 
 __all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated", "gaussian_log_likelihood"]
+__all__ += ["joint_log_likelihood"]
 
 InputsToCome = Literal["known", "next known", "unknown"]
 """Which inputs of the rows ahead a prediction knows; always "known" for a filter without inputs."""
@@ -44,14 +45,16 @@ class Calibration(NamedTuple):
         return np.where(known[..., None], variance, np.nan)
 
     def reach(self, horizon: Int[np.ndarray, "*b"], coverage: float) -> Float[np.ndarray, "*b n"]:
-        """The number of standard deviations either side of a prediction that covers this share of observations."""
+        """The number of standard deviations either side of a prediction that covers this share of observations.
+
+        Beyond the last horizon it stays as it is there.
+        """
         if not LEVELS[0] <= coverage <= LEVELS[-1]:
             raise SettingsError(f"coverage: required {LEVELS[0]} to {LEVELS[-1]}, received {coverage}.")
         above = max(int(np.searchsorted(LEVELS, coverage)), 1)
         share = (coverage - LEVELS[above - 1]) / (LEVELS[above] - LEVELS[above - 1])
         multiple = (1 - share) * self.quantiles[above - 1] + share * self.quantiles[above]
-        known = horizon <= len(self.base)
-        return np.where(known[..., None], multiple[np.minimum(horizon, len(self.base)) - 1], np.nan)
+        return np.asarray(multiple[np.minimum(horizon, self.furthest) - 1])
 
 
 def calibrated(
@@ -114,6 +117,24 @@ class Correlation(NamedTuple):
         matrix = covariance / np.outer(deviation, deviation)
         root = np.linalg.cholesky(matrix)
         return cls(matrix, np.linalg.inv(root).T, 2 * float(np.log(np.diag(root)).sum()))
+
+    def scaled(self, variance: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b n n"]:
+        """Covariances with these correlations and variances."""
+        deviation = np.sqrt(variance)
+        return np.asarray(deviation[:, :, None] * self.matrix * deviation[:, None, :])
+
+
+def joint_log_likelihood(
+    errors: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "b n n"]
+) -> Float[np.ndarray, " b"]:
+    """The log-likelihood of observed errors, NaN where not observed, under a Gaussian with these covariances."""
+    seen = ~np.isnan(errors)
+    among = np.where(seen[:, :, None] & seen[:, None, :], covariance, np.eye(errors.shape[1]))
+    e = np.where(seen, errors, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # the log-likelihood of a huge error is -inf, or NaN
+        distance = np.sum(e * np.linalg.solve(among, e[:, :, None])[:, :, 0], axis=1)
+    scale = np.linalg.slogdet(among)[1] + seen.sum(axis=1) * np.log(2 * np.pi)
+    return np.asarray(-0.5 * (distance + scale))
 
 
 def gaussian_log_likelihood(

@@ -129,8 +129,8 @@ def preceding(
 
 
 def beliefs_before(
-    after: Float[np.ndarray, "rows d"], initial: Float[np.ndarray, " d"], plan: Schedule
-) -> Float[np.ndarray, "rows d"]:
+    after: Float[np.ndarray, "rows *d"], initial: Float[np.ndarray, "*d"], plan: Schedule
+) -> Float[np.ndarray, "rows *d"]:
     """m_t at every scheduled row, from the belief m_{t+1} after each row and the initial belief."""
     before = after.take(plan.place(-1), axis=0)
     before[plan.block(0)] = initial
