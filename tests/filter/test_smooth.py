@@ -12,7 +12,7 @@ from psimlearn import PSIM, RandomFourierRidge, Trajectories
 from psimlearn.datasets import noisy_pendulum, random_system
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Filter, RandomFourier
-from psimlearn.filter.innovations import Innovations, innovations, jacobian, memory
+from psimlearn.filter.innovations import innovations, jacobian, memory
 from psimlearn.filter.smooth import Reads, backward, forward, smooth
 
 RNG = np.random.default_rng

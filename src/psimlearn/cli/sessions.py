@@ -29,6 +29,7 @@ class Position(NamedTuple):
     recent: np.ndarray
     clock: int
     unseen: int
+    late: int
     doubt: Doubt | None
 
 
@@ -83,7 +84,7 @@ class Session:
         recent = live.state.recent[0] if self.beyond else NOTHING
         unseen = live.unseen
         unseen = unseen if isinstance(unseen, int) else int(unseen[0])
-        return Position(live.belief, recent, self.clock, unseen, live.doubt)
+        return Position(live.belief, recent, self.clock, unseen, live.late, live.doubt)
 
     def _check_time(self, row: ParsedRow) -> None:
         try:
@@ -124,4 +125,5 @@ class Sessions:
 def _together(positions: Sequence[Position]) -> State:
     """The state of many streams from the positions of single streams."""
     *parts, doubts = zip(*positions, strict=True)
-    return State(*(np.array(part) for part in parts), together(doubts))
+    belief, recent, clock, unseen, late = map(np.array, parts)
+    return State(belief, recent, clock, unseen, late, together(doubts))

@@ -19,7 +19,7 @@ where N N' = V - V W V is the noise of the missing entries, given the seen ones.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -40,9 +40,9 @@ class Doubt(NamedTuple):
     spread: Float[np.ndarray, "groups s k"]
     """For each group the covariance of S, or a square root of it."""
 
-    def at(self, streams: object) -> "Doubt":
+    def at(self, streams: Any) -> "Doubt":
         """The doubt of some of the streams, by any index."""
-        return self._replace(group=np.atleast_1d(self.group[streams]))  # type: ignore[index]
+        return self._replace(group=np.atleast_1d(self.group[streams]))
 
     def members(self) -> Int[np.ndarray, " groups"]:
         """One stream of each group; any stream for a group that has none left."""
@@ -96,10 +96,14 @@ class Covariances:
         return np.zeros((1, s, s))
 
     def given(
-        self, spread: Float[np.ndarray, "g s s"], V: Float[np.ndarray, "n n"], seen: Bool[np.ndarray, "g n"], first: int
+        self,
+        spread: Float[np.ndarray, "g s s"],
+        V: Float[np.ndarray, "*g n n"],
+        seen: Bool[np.ndarray, "g n"],
+        first: int,
     ) -> tuple[Float[np.ndarray, "g joint n"], Float[np.ndarray, "g joint joint"]]:
         """K and J of each group; the expected observation begins at coordinate `first` of S."""
-        g, s, n = len(spread), spread.shape[1], len(V)
+        g, s, n = len(spread), spread.shape[1], V.shape[-1]
         e = slice(first, first + n)
         J = np.empty((g, s + n, s + n))
         J[:, :s, :s], J[:, :s, s:], J[:, s:, :s] = spread, spread[:, :, e], spread[:, e]
@@ -123,7 +127,7 @@ class Covariances:
             P = (np.ascontiguousarray(half).reshape(-1, joint) @ T.T).reshape(g, len(T), len(T))
         else:
             P = T @ left @ T.swapaxes(1, 2)
-        return 0.5 * (P + P.swapaxes(1, 2))
+        return np.asarray(0.5 * (P + P.swapaxes(1, 2)))
 
     def whole(self, left: Float[np.ndarray, "joint joint"]) -> Float[np.ndarray, "joint joint"]:
         """J."""
@@ -131,7 +135,7 @@ class Covariances:
 
     def variances(self, spread: Float[np.ndarray, "g s s"]) -> Float[np.ndarray, "g s"]:
         """The diagonal."""
-        return np.maximum(np.diagonal(spread, axis1=1, axis2=2), 0.0)
+        return np.asarray(np.maximum(np.diagonal(spread, axis1=1, axis2=2), 0.0))
 
     def between(self, spread: Float[np.ndarray, "g s s"], M: Float[np.ndarray, "q s"]) -> Float[np.ndarray, "g q q"]:
         """M P M'."""
@@ -139,7 +143,7 @@ class Covariances:
 
     def along(self, spread: Float[np.ndarray, "g s s"], M: Float[np.ndarray, "*g q s"]) -> Float[np.ndarray, "g q"]:
         """The diagonal of M P M'."""
-        return np.maximum(np.sum((M @ spread) * M, axis=2), 0.0)
+        return np.asarray(np.maximum(np.sum((M @ spread) * M, axis=2), 0.0))
 
 
 class Roots:
@@ -150,11 +154,15 @@ class Roots:
         return np.zeros((1, s, 0))
 
     def given(
-        self, spread: Float[np.ndarray, "g s k"], V: Float[np.ndarray, "n n"], seen: Bool[np.ndarray, "g n"], first: int
+        self,
+        spread: Float[np.ndarray, "g s k"],
+        V: Float[np.ndarray, "*g n n"],
+        seen: Bool[np.ndarray, "g n"],
+        first: int,
     ) -> tuple[Float[np.ndarray, "g joint n"], Float[np.ndarray, "g joint l"]]:
         """K and a root of J. The inverse of a positive definite matrix of k columns gives R+."""
         g, s, k = spread.shape
-        n = len(V)
+        n = V.shape[-1]
         e = slice(first, first + n)
         both = seen[:, :, None] & seen[:, None, :]
         W = np.linalg.inv(np.where(both, V, np.eye(n))) * both
@@ -182,7 +190,7 @@ class Roots:
 
     def whole(self, left: Float[np.ndarray, "joint l"]) -> Float[np.ndarray, "joint joint"]:
         """J, the root times its transpose."""
-        return left @ left.T
+        return np.asarray(left @ left.T)
 
     def variances(self, spread: Float[np.ndarray, "g s k"]) -> Float[np.ndarray, "g s"]:
         """The sums of squares of the rows."""
@@ -219,7 +227,7 @@ def kind_of(s: int) -> Kind:
 def conditioned(
     kind: Kind,
     doubt: Doubt | None,
-    V: Float[np.ndarray, "n n"],
+    V: Float[np.ndarray, "*b n n"],
     seen: Bool[np.ndarray, "b n"],
     first: int,
     s: int,
@@ -230,7 +238,7 @@ def conditioned(
     Args:
         kind: the way in which the doubt is kept.
         doubt: about S before the row; None for no doubt at all.
-        V: the covariance of the noise.
+        V: the covariance of the noise, of all streams or of each.
         seen: marks the seen entries.
         first: the coordinate of S at which the expected observation begins.
         s: the width of S.
@@ -240,7 +248,7 @@ def conditioned(
     group, members = _groups(before, seen, labels)
     nothing = kind.nothing(s)
     spread = nothing if doubt is None else _stacked(doubt.spread, nothing)
-    gain, left = kind.given(spread[before[members]], V, seen[members], first)
+    gain, left = kind.given(spread[before[members]], V if V.ndim == 2 else V[members], seen[members], first)
     return Given(group, members, gain, left)
 
 

@@ -56,6 +56,8 @@ class Innovations:
     """From z to [fed; e; g] of the next row; without `fed` if feedback has no weight."""
     noise: Float[np.ndarray, "n n"]
     """V."""
+    first_noise: Float[np.ndarray, "n n"]
+    """The covariance of the errors of first rows, which stands for V there."""
     feedback: Feedback
     lags: int
     n_hints: int
@@ -109,7 +111,8 @@ class Innovations:
         """
         seen = ~np.isnan(x)
         labels = start.astype(np.int64) if isinstance(self.map, Linear) else np.arange(len(x))
-        given = conditioned(self.kind, doubt, self.noise, seen, self.r, self.s, labels)
+        V = np.where(start[:, None, None], self.first_noise, self.noise) if start.any() else self.noise
+        given = conditioned(self.kind, doubt, V, seen, self.r, self.s, labels)
         w = given.updated(np.concatenate([S, self.expected(S)], axis=1), x, seen)
         z, members = self.z(w, u, start), given.first
         T = self.transition(z[members], start[members])
@@ -253,8 +256,9 @@ def innovations(filter: Learnt) -> Innovations:
 
     n, n_hints = len(filter.scaling.mean), to_hints.shape[1]
     shift = np.concatenate([feedback.shift if fed_back else np.zeros(0), np.zeros(n + n_hints)])
-    model = Innovations(folded_map(filter, parts, shift), filter.covariance, feedback, filter.lags, n_hints)
-    return model
+    noise = filter.covariance
+    first_noise = noise if filter.starting is None else filter.starting.covariance
+    return Innovations(folded_map(filter, parts, shift), noise, first_noise, feedback, filter.lags, n_hints)
 
 
 def memory(filter: Learnt, model: Innovations, state: State) -> Float[np.ndarray, "b s"]:

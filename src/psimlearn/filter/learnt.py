@@ -14,7 +14,7 @@ from psimlearn.filter.layout import controls
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, Fill, Recursion, State
-from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome
+from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome, Starting
 from psimlearn.recordings.alphabet import Alphabet
 
 __all__ = ["Gaps", "Learnt", "start"]
@@ -48,6 +48,8 @@ class Learnt:
     """The same within the window, for filters with inputs, if no input to come is known."""
     calibration_next: Calibration | None = None
     """The same within the window, for filters with feed-through, if only the next inputs are known."""
+    starting: Starting | None = None
+    """How errors of the first rows of a stream differ from later ones, on the recordings of training."""
     hinting: Linear | None = None
     """From [m_t; x_t; ..; x_{t-lags+1}; u_t (; u_{t+1})] to the hints at t: a read-out, no part of the belief."""
     names: tuple[str, ...] | None = None
@@ -96,4 +98,4 @@ class Learnt:
 def start(filter: Learnt, n_streams: int = 1) -> State:
     """The state of streams of which nothing was seen yet."""
     recent, clock = np.zeros((n_streams, filter.lags, len(filter.scaling.mean))), np.zeros(n_streams, dtype=np.int64)
-    return State(np.tile(filter.initial, (n_streams, 1)), recent, clock, np.zeros_like(clock))
+    return State(np.tile(filter.initial, (n_streams, 1)), recent, clock, np.zeros_like(clock), np.zeros_like(clock))

@@ -9,7 +9,7 @@ from psimlearn.filter.innovations import Innovations, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.onehot import OneHot
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.step import expected
+from psimlearn.filter.step import State, expected
 from psimlearn.filter.uncertainty import gaussian_log_likelihood, joint_log_likelihood
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -22,8 +22,7 @@ def log_likelihoods(filter: Learnt, trajectories: Trajectories) -> Float[np.ndar
     It is in nats and the units of the recordings. Channels are correlated as the filter's one-step errors are.
     """
     rollout = rolled(filter, trajectories, about_row)
-    before, doubt = rollout.before, rollout.read_before
-    return rollout.layout.plan.packed(log_likelihood(filter, before.belief, rollout.layout.x, before.unseen, doubt))
+    return rollout.layout.plan.packed(log_likelihood(filter, rollout.before, rollout.layout.x, rollout.read_before))
 
 
 def about_row(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b n n"]:
@@ -33,20 +32,19 @@ def about_row(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) ->
 
 def log_likelihood(
     filter: Learnt,
-    belief: Float[np.ndarray, "b d"],
+    before: State,
     x: Float[np.ndarray, "b n"],
-    unseen: Int[np.ndarray, " b"],
     doubt: Float[np.ndarray, "b n n"] | None = None,
 ) -> Float[np.ndarray, " b"]:
     """The log-likelihood of one standardised row of each stream, in nats and the units of the recordings.
 
     Args:
         filter: the filter that held the beliefs.
-        belief: the belief held before the row.
+        before: the state before the row; rows without observation just before widen filters that keep no doubt.
         x: the row, NaN where not observed.
-        unseen: the number of rows just before in which nothing was observed; widens filters that keep no doubt.
         doubt: the covariance that doubt adds to the errors of the row; None for none.
     """
+    belief, unseen = before.belief, np.broadcast_to(before.unseen, len(x))
     mean = expected(filter.recursion, belief)
     if isinstance(filter.features, OneHot):
         return _log_probability(mean, x)
@@ -56,16 +54,31 @@ def log_likelihood(
         horizon = np.ones_like(unseen) if treats_exactly(filter) else unseen + 1
         known = filter.calibration.variance(np.minimum(horizon, filter.calibration.furthest), claimed)
         variance = np.where(np.isnan(known), variance, known)
+        if filter.starting is not None:
+            variance = variance * filter.starting.factor(np.broadcast_to(before.age, len(x)), horizon)
     units = np.where(np.isnan(x), 0.0, np.log(filter.scaling.scale))
     with np.errstate(over="ignore", invalid="ignore"):  # huge rows overflow, in the filter or here
         errors = x - mean
     nats = gaussian_log_likelihood(errors, filter.correlation, variance) - units.sum(axis=1)
-    some = () if doubt is None else np.flatnonzero(doubt.any(axis=(1, 2)))
+    some, covariance = _covariances(filter, before, variance, doubt)
     if len(some):
-        covariance = filter.correlation.scaled(variance[some]) + doubt[some]
         nats[some] = joint_log_likelihood(errors[some], covariance) - units[some].sum(axis=1)
     unpredicted = (np.isnan(errors) & ~np.isnan(x)).any(axis=1)  # a huge row before broke the belief
     return np.where(unpredicted | np.isnan(nats), -np.inf, nats)
+
+
+def _covariances(
+    filter: Learnt, before: State, variance: Float[np.ndarray, "b n"], doubt: Float[np.ndarray, "b n n"] | None
+) -> tuple[Int[np.ndarray, " some"], Float[np.ndarray, "some n n"]]:
+    """The rows whose errors correlate in a way of their own, since they are in doubt or first rows, and how."""
+    first = np.zeros(len(variance), dtype=bool)
+    if filter.starting is not None and treats_exactly(filter):
+        first = np.broadcast_to(before.age == 0, len(variance))
+    some = np.flatnonzero(first if doubt is None else first | doubt.any(axis=(1, 2)))
+    covariance = filter.correlation.scaled(variance[some])
+    if filter.starting is not None:
+        covariance = np.where(first[some, None, None], filter.starting.covariance, covariance)
+    return some, covariance if doubt is None else covariance + doubt[some]
 
 
 def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarray, "b v"]) -> Float[np.ndarray, " b"]:

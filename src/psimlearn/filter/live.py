@@ -110,6 +110,12 @@ class Live:
         return self._state(self._streams.belief)
 
     @property
+    def late(self) -> Any:
+        """The number of rows before the first in which anything was observed."""
+        late = self._streams.late
+        return int(late[0]) if self.n_streams == 1 else late
+
+    @property
     def doubt(self) -> Doubt | None:
         """The covariance that gaps have opened, streams in groups; None if nothing is in doubt."""
         return self._streams.doubt
@@ -126,9 +132,11 @@ class Live:
         x = np.where((clock == 0)[:, None], np.nan, self._streams.recent[:, 0])
         if self._streams.missing is not None:
             x[self._streams.missing] = np.nan
-        unseen, doubt = np.broadcast_to(self._streams.unseen_before, self.n_streams), self._streams.doubt_before
+        doubt = self._streams.doubt_before
         of_row = None if doubt is None else innovations(self.filter).about_row(doubt)
-        nats = log_likelihood(self.filter, self._streams.held, x, unseen, of_row) + 0.0  # no -0
+        unseen, late = self._streams.unseen_before, self._streams.late_before
+        before = State(self._streams.held, self._streams.recent, np.maximum(clock - 1, 0), unseen, late)
+        nats = log_likelihood(self.filter, before, x, of_row) + 0.0  # no -0
         return float(nats[0]) if self.n_streams == 1 else nats
 
     @property
@@ -216,8 +224,9 @@ class Live:
 
     def _state(self, belief: Float[np.ndarray, "b d"]) -> State:
         """The memory of all streams, with this belief."""
-        unseen = np.broadcast_to(self._streams.unseen, self.n_streams)
-        return State(belief, self._streams.recent, self._streams.clock, unseen, self._streams.doubt)
+        streams = self._streams
+        unseen = np.broadcast_to(streams.unseen, self.n_streams)
+        return State(belief, streams.recent, streams.clock, unseen, streams.late, streams.doubt)
 
     def _future(self, future_inputs: Any, steps: int) -> Float[np.ndarray, "b steps p"] | None:
         """The inputs of the rows ahead, checked, streams first."""

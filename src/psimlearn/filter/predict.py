@@ -14,7 +14,7 @@ from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.rollout import Reading, Rollout, rolled
 from psimlearn.filter.step import State, expected
 from psimlearn.filter.stepping import step
-from psimlearn.filter.uncertainty import Calibration, InputsToCome
+from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, coming_places
@@ -44,11 +44,22 @@ class Spread(NamedTuple):
     horizon: Int[np.ndarray, "*b"]
     """The number of rows from the last row in which anything was observed to the predicted row."""
     calibration: Calibration
+    age: Int[np.ndarray, "*b"] | None = None
+    """The age of the stream, if first rows were calibrated apart."""
+    starting: Starting | None = None
 
     def reach(self, coverage: float) -> Float[np.ndarray, "*b n"]:
         """Half the width of intervals of this coverage."""
-        reach: np.ndarray = self.std * self.calibration.reach(self.horizon, coverage)
+        multiple = self.calibration.reach(self.horizon, coverage)
+        if self.starting is not None and self.age is not None:
+            multiple = self.starting.reach(self.age, coverage, multiple)
+        reach: np.ndarray = self.std * multiple
         return reach
+
+    def at(self, place: Any) -> "Spread":
+        """Pick some, by an index into all axes but the last, the channels."""
+        age = None if self.age is None else self.age[place]
+        return self._replace(std=self.std[place], horizon=self.horizon[place], age=age)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +93,7 @@ class Prediction:
     def at(self, place: Any) -> "Prediction":
         """Pick some of the predictions, by an index into all axes but the last, the channels."""
         assert self.gap is None  # nobody picks from predictions with unknown inputs
-        std, horizon, calibration = self.spread
-        return replace(self, mean=self.mean[place], spread=Spread(std[place], horizon[place], calibration))
+        return replace(self, mean=self.mean[place], spread=self.spread.at(place))
 
     def _with_gap(self, size: Callable[[Spread], Float[np.ndarray, "*b n"]]) -> Float[np.ndarray, "*b n"]:
         """The size of the spread, the gap included."""
@@ -155,10 +165,13 @@ def predict(
         variance = calibration.variance(horizon, claimed)
         if np.isnan(variance).any() and has_innovations(filter):
             variance = _beyond(filter, state, calibration, horizon, variance)
+        if filter.starting is not None:
+            variance = variance * filter.starting.factor(age, horizon)
         together = variance if doubt is None else variance + doubt
-        return Spread(np.sqrt(together) * filter.scaling.scale, horizon, calibration)
+        return Spread(np.sqrt(together) * filter.scaling.scale, horizon, calibration, age, filter.starting)
 
     rows = np.broadcast_to(np.arange(1, steps + 1), mean.shape[:2])
+    age = np.broadcast_to(np.reshape(state.age, (-1, 1)), rows.shape)
     if treats_exactly(filter):
         return Prediction(mean, inputs, spread(calibration, rows))
     known = spread(filter.calibration, rows + np.broadcast_to(state.unseen, len(rows))[:, None])

@@ -1,8 +1,8 @@
 """Whole recordings: a filter rolled over all of them at once, one time index after the other, in closed loop.
 
 Runners take turns. The folded runner computes the feedback only, and beliefs when they are asked for. Recordings with
-gaps need the runner that keeps the covariance of what is missing. The textbook serves filters that cannot be folded, and
-fills their gaps in.
+gaps need the runner that keeps the covariance of what is missing. The textbook serves filters that cannot be folded,
+and fills their gaps in.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.step import State, advance, expected, following, inputs
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import beliefs_before, unseen_at_end, unseen_before
+from psimlearn.recordings.windows import beliefs_before, late_before, unseen_before
 
 __all__ = ["Reading", "Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
 
@@ -121,14 +121,15 @@ class Rollout:
     def before(self) -> State:
         """The state before every scheduled row, as if each row were a stream; `read_before` tells its doubt."""
         plan, unseen = self.layout.plan, unseen_before(self.layout.x, self.layout.plan)
-        return State(self.held, self.observed[plan.place(-1)], plan.time, unseen)
+        return State(self.held, self.observed[plan.place(-1)], plan.time, unseen, late_before(self.layout.x, plan))
 
     @property
     def after(self) -> State:
         """The state after every scheduled row; `read` tells its doubt."""
-        blind = np.isnan(self.layout.x).all(axis=1)
+        blind, time = np.isnan(self.layout.x).all(axis=1), self.layout.plan.time
         unseen = np.where(blind, unseen_before(self.layout.x, self.layout.plan) + 1, 0)
-        return State(self.beliefs, self.observed, self.layout.plan.time + 1, unseen)
+        late = late_before(self.layout.x, self.layout.plan)
+        return State(self.beliefs, self.observed, time + 1, unseen, late + (blind & (late == time)))
 
     @property
     def known(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -246,8 +247,7 @@ def run(
     rollout = rolled(filter, trajectories)
     plan = rollout.layout.plan
     ends = plan.last()
-    unseen = unseen_at_end(trajectories.values, trajectories.offsets)
-    state = State(rollout.beliefs[ends], rollout.observed[ends], plan.length[ends], unseen, rollout.ends)
+    state = rollout.after.at(ends)._replace(doubt=rollout.ends)
     if filter.feedthrough and next_inputs is not None and trajectories.inputs is not None:
         last = trajectories.inputs[trajectories.offsets[1:] - 1]
         state = state._replace(belief=rollout.given_inputs(ends, last, next_inputs))

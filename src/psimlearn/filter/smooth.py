@@ -1,8 +1,8 @@
 """Smoothing: missing entries estimated from the rows before and after them.
 
 `innovations.py` gives w_t = [S_t; x_t], the memory and the row, a mean and a covariance J_t, given the entries seen up
-to t. With o the entries seen at t, v_t their innovations, P_t the covariance of S_t, T the derivative of S_{t+1} by w_t,
-H the rows that pick the expected observation and E = [I; H]:
+to t. With o the entries seen at t, v_t their innovations, P_t the covariance of S_t, T the derivative of S_{t+1} by
+w_t, H the rows that pick the expected observation and E = [I; H]:
 
     forward     D = H_o P_t H_o' + V_oo         K = cov(w_t, x_o) D^-1         M = T (E - K H_o)
     backward    a_t = H_o' D^-1 v_t + M' a_{t+1}                N_t = H_o' D^-1 H_o + M' N_{t+1} M
@@ -64,7 +64,8 @@ def forward(
     S, doubt, steps = first, None, []
     for t, row in enumerate(x):
         seen = ~np.isnan(row)
-        D = model.noise if doubt is None else model.noise + model.about_row(doubt)[0]
+        V = model.noise if t else model.first_noise
+        D = V if doubt is None else V + model.about_row(doubt)[0]
         both = seen[:, None] & seen
         weighed = np.linalg.inv(np.where(both, D, np.eye(model.n))) * both
         innovation = np.where(seen, row - model.expected(S)[0], 0.0)

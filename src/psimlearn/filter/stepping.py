@@ -31,12 +31,12 @@ def step(
         return _step_in_doubt(filter, state, x, u)
     if len(filter.regressors) == 1:
         return take(filter.recursion, state, x, u, filter.fill)
-    state = state._replace(unseen=np.broadcast_to(state.unseen, len(x)))
-    after = [np.empty_like(part) for part in state[:4]]
+    state = state._replace(unseen=np.broadcast_to(state.unseen, len(x)), late=np.broadcast_to(state.late, len(x)))
+    after = [np.empty_like(part) for part in state[:5]]
     for t in np.unique(state.clock):  # streams differ in age, and each age has a regressor
         now = state.clock == t
         taken = take(filter.recursion, state.at(now), x[now], u[now], filter.fill, int(t))
-        for part, values in zip(after, taken[:4], strict=True):
+        for part, values in zip(after, taken[:5], strict=True):
             part[now] = values
     return State(*after)
 
@@ -47,6 +47,7 @@ def _step_in_doubt(filter: Learnt, state: State, x: Float[np.ndarray, "b n"], u:
     taken = model.take(memory(filter, model, state), state.doubt, x, u, state.clock == 0)
     first = len(filter.feedback.mean)
     recent = taken.z[:, first : first + x.shape[1] * filter.lags].reshape(len(x), filter.lags, -1)
-    unseen = np.where(np.isnan(x).all(axis=1), state.unseen + 1, 0)
+    blind = np.isnan(x).all(axis=1)
+    unseen, late = np.where(blind, state.unseen + 1, 0), state.late + (blind & (state.age == 0))
     belief = following(filter.recursion, taken.z, taken.x)
-    return State(belief, recent, state.clock + 1, unseen, taken.doubt)
+    return State(belief, recent, state.clock + 1, unseen, late, taken.doubt)

@@ -40,6 +40,8 @@ class Streams:
         """The number of rows since anything was observed."""
         self.unseen_before: Int[np.ndarray, " b"] | int = 0
         """The value of `unseen` before the last row."""
+        self.late = self.late_before = np.zeros(n_streams, dtype=np.int64)
+        """The number of rows before the first in which anything was observed; and the same before the last row."""
         self.doubt: Doubt | None = None
         """The covariance that gaps have opened; None if nothing is in doubt."""
         self.doubt_before: Doubt | None = None
@@ -59,12 +61,15 @@ class Streams:
         self._last_reset = self._time
         self._born = np.where(chosen, self._time, self._born)
         self.unseen = np.where(chosen, 0, self.unseen)
+        self.late = np.where(chosen, 0, self.late)
         self.doubt = self.doubt and self.doubt.without(chosen)
 
     def _note(self, x: Float[np.ndarray, "b n"]) -> None:
         """Remember which entries of the last row were missing."""
         self.missing = np.isnan(x)
-        self.unseen_before, self.unseen = self.unseen, np.where(self.missing.all(axis=1), self.unseen + 1, 0)
+        blind = self.missing.all(axis=1)
+        self.unseen_before, self.unseen = self.unseen, np.where(blind, self.unseen + 1, 0)
+        self.late_before, self.late = self.late, self.late + (blind & (self.clock == self.late))
 
     def _part(self, horizon: int, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b q"]:
         """The observation expected `horizon` steps ahead, within the window; the whole belief for horizon 0."""
@@ -92,7 +97,7 @@ class SteppedStreams(Streams):
         """Take one row of every stream."""
         x, u, next_u = self._finite(x, u, next_u)
         with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
-            after = step(self.filter, State(self.belief, self.recent, self.clock), x, u, next_u)
+            after = step(self.filter, State(self.belief, self.recent, self.clock, 0, self.late), x, u, next_u)
         self.controls = self.filter.controls(u, next_u, len(x))
         self.held, self.belief, self.recent = self.belief, after.belief, after.recent
         self._note(x)
@@ -105,7 +110,7 @@ class SteppedStreams(Streams):
     def given_inputs(self, controls: Float[np.ndarray, "b q"]) -> Float[np.ndarray, "b d"]:
         """The belief after the last row, if its inputs and the next ones are these: the last step is taken again."""
         filter, clock = self.filter, self.clock - 1
-        belief = np.empty_like(self.belief)
+        belief: np.ndarray = np.empty_like(self.belief)
         for t in np.unique(clock):
             now = clock == t
             z = inputs(filter.recursion, self.held[now], self.recent[now].reshape(now.sum(), -1), controls[now])
@@ -171,7 +176,7 @@ class FoldedStreams(Streams):
             self._put_inputs(now, u, next_u)
         if given.dot(given) < INFINITY and self.doubt is None:
             self.missing, self.unseen_before, self.unseen = None, self.unseen, 0
-            self.doubt_before = self.corrected = None
+            self.late_before, self.doubt_before, self.corrected = self.late, None, None
         elif self._model is None:
             self._mend(last, now, x, u, next_u)
         else:

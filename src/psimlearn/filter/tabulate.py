@@ -57,8 +57,7 @@ def answers(
     of_row = None if doubt.of_row is None else np.diagonal(doubt.of_row, axis1=1, axis2=2)[:, None]
     expected, std = _mean_and_std(filter, before, 1, of_row, knows_next=True)
     ahead, ahead_std = _mean_and_std(filter, after, steps, doubt.ahead)
-    unseen = np.broadcast_to(before.unseen, len(x))
-    nats = log_likelihood(filter, before.belief, filter.scaling(x), unseen, doubt.of_row) + 0.0  # no -0
+    nats = log_likelihood(filter, before, filter.scaling(x), doubt.of_row) + 0.0  # no -0
     to_come = np.stack([ahead, ahead_std], axis=2).reshape(len(x), -1)
     return np.concatenate([nats[:, None], expected[:, 0], std[:, 0], to_come], axis=1)
 
