@@ -89,6 +89,12 @@ FAMILIES = {
     "window 2": Family(2, 24, (3, 3), (2, 2), *NOISY, n_recordings=300, window=2),
     "12 outputs": Family(3, 6, (6, 6), (12, 12), *NOISY, n_recordings=300, window=5),
 }
+RANDOM = {
+    "random 2": Family(4, 10, (3, 3), (2, 2), *NOISY, n_recordings=1000),
+    "random 12": Family(5, 10, (6, 6), (12, 12), *NOISY, n_recordings=1000),
+}
+SHORT = Family(6, 6, (6, 6), (12, 12), (0.85, 0.999), (1e-3, 3.0), n_recordings=300)
+HALVES = Family(7, 10, (2, 6), (2, 4), *NOISY, n_recordings=200)
 
 
 class Reference(NamedTuple):
