@@ -24,7 +24,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,17 +33,11 @@ import numpy as np
 
 import gap_live
 import psimlearn
-from gap_systems import FAMILIES, HALVES, RANDOM, SHORT, Family, System, kalman
-from psimlearn import PSIM, Trajectories
-from psimlearn.datasets import noisy_pendulum, ocean, pixels, principal_components, snap_assembly, walking
-from psimlearn.evaluate import folds
-
-LENGTH, N_TEST = 100, 100
-ROWS, GAP = 160, slice(60, 110)
-BEFORE, AFTER = slice(10, 60), slice(110, 160)
-COVERAGE, NORMAL = 0.9, 1.6448536269514722
-"""The share that intervals are asked to hold, and the half width of such an interval of a standard normal."""
-Row = dict[str, Any]
+from gap_linear import OTHER_STARTS, STARTS, one_sensor_out, other_start, print_starts, print_systems, start_of_case
+from gap_measures import Case, Row, by_family, case
+from gap_real import SETS, print_real, real_gaps
+from gap_systems import FAMILIES, HALVES, RANDOM, Family
+from gap_training import missing_at_random, print_halves, print_random, without_one_sensor
 
 
 class Options(NamedTuple):
@@ -57,370 +51,6 @@ class Options(NamedTuple):
         return not self.families or family in self.families
 
 
-class Case(NamedTuple):
-    """One system, its training recordings and the model learnt from them."""
-
-    family: str
-    seed: int
-    system: System
-    train: np.ndarray
-    model: PSIM
-    seconds: float
-
-    def rng(self, purpose: int) -> np.random.Generator:
-        return FAMILIES[self.family].rng(self.seed, purpose)
-
-    @property
-    def scale(self) -> np.ndarray:
-        return np.asarray(self.train.std(axis=(0, 1)))
-
-    @property
-    def facts(self) -> Row:
-        s = self.system
-        found = {"family": self.family, "seed": self.seed, "states": len(s.A), "outputs": s.n}
-        return found | {"radius": s.radius, "noise": s.noise, "seconds": self.seconds}
-
-
-def learnt(recordings: Any, window: int | None = None) -> tuple[PSIM, float]:
-    """PSIM() with a fixed seed, and the seconds of its fit."""
-    began = time.perf_counter()
-    settings: Row = {} if window is None else {"window": window}
-    return PSIM(random_state=0, **settings).fit(recordings), time.perf_counter() - began
-
-
-def case(family: str, seed: int) -> Case:
-    f = FAMILIES[family]
-    system = f.system(seed)
-    train = system.simulate(f.n_recordings, LENGTH, f.rng(seed, 1))
-    return Case(family, seed, system, train, *learnt(train, f.window))
-
-
-def ratio(prediction: np.ndarray, best: np.ndarray, truth: np.ndarray, scale: np.ndarray) -> float:
-    """Squared errors divided by those of the best prediction; infinite if a prediction is not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mine, least = (np.sum(((p - truth) / scale) ** 2) for p in (prediction, best))
-        found = float(mine / least)
-    return found if np.isfinite(found) else float("inf")
-
-
-def held(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
-    """The share of observations inside their intervals."""
-    return float(np.mean((low <= truth) & (truth <= high)))
-
-
-# -- one sensor out ------------------------------------------------------------------------------------------------
-
-
-def one_sensor_out(c: Case) -> Row:
-    """Sensor drawn once for each system; the same rows of all test recordings."""
-    rng, n = c.rng(2), c.system.n
-    truth, sensor = c.system.simulate(N_TEST, ROWS, rng), int(rng.integers(n))
-    others = [channel for channel in range(n) if channel != sensor]
-    gappy = truth.copy()
-    gappy[:, GAP, sensor] = np.nan
-    mean, best = np.asarray(c.model.predict(gappy)), kalman(c.system, gappy)
-    low, high = (np.asarray(bound) for bound in c.model.predict_interval(gappy, coverage=COVERAGE))
-
-    def error(rows: slice, channels: Any = slice(None)) -> float:
-        mine, least, true = (part[:, rows, channels] for part in (mean, best.mean, truth))
-        return ratio(mine, least, true, c.scale[channels])
-
-    def share(rows: slice, channels: Any = slice(None)) -> float:
-        return held(low[:, rows, channels], high[:, rows, channels], truth[:, rows, channels])
-
-    centre = c.train.mean(axis=(0, 1))
-    reach = np.abs(c.train - centre).max(axis=(0, 1))
-    with np.errstate(over="ignore", invalid="ignore"):
-        furthest = float(np.nan_to_num(np.abs(mean - centre) / reach, nan=np.inf).max())
-        wide = NORMAL * np.sqrt(best.variance)
-        off = np.abs(truth - best.mean) <= wide
-    return c.facts | {
-        "sensor": sensor,
-        "gap": error(GAP),
-        "gap, seen": error(GAP, others),
-        "after": error(AFTER),
-        "before": error(BEFORE),
-        "furthest": furthest,
-        "held in gap, missing": share(GAP, [sensor]),
-        "held in gap, seen": share(GAP, others),
-        "held after": share(AFTER),
-        "held before": share(BEFORE),
-        "Kalman held in gap": float(off[:, GAP, sensor].mean()),
-    }
-
-
-def print_systems(rows: list[Row]) -> None:
-    print("\nOne sensor out for 50 of 160 rows: error / that of the Kalman filter that knows the system and skips")
-    ratios(by_family(rows), ("gap", "gap, seen", "after", "before"))
-    print("\nLargest prediction, in largest training values; share held by 90 % intervals: mean (least .. most)")
-    print(f"{'family':15}{'furthest':>10}" + "".join(f"{name:>24}" for name in SHARES))
-    for family, group in by_family(rows):
-        cells = "".join(f"{spread([row[name] for row in group]):>24}" for name in SHARES)
-        print(f"{family:15}{max(row['furthest'] for row in group):10.3g}{cells}")
-    print("\nSystems beyond 1.1 in the gap or after it, or with the missing channel held in less than 80 %")
-    print(
-        f"{'family':15}{'seed':>5}{'states':>7}{'outputs':>8}{'radius':>8}{'noise':>9}" + "".join(map(heading, DETAILS))
-    )
-    for row in rows:
-        if max(row["gap"], row["after"]) > 1.1 or row["held in gap, missing"] < 0.8:
-            facts = f"{row['states']:7}{row['outputs']:8}{row['radius']:8.4f}{row['noise']:9.2g}"
-            print(f"{row['family']:15}{row['seed']:5}{facts}" + "".join(f"{row[name]:12.4g}" for name in DETAILS))
-
-
-SHARES = ("held in gap, missing", "held in gap, seen", "held after", "held before", "Kalman held in gap")
-DETAILS = ("gap", "gap, seen", "after", "before", "furthest", "held in gap, missing", "held after")
-
-
-def ratios(groups: Iterable[tuple[str, list[Row]]], names: Sequence[str]) -> None:
-    print(f"{'family':15}{'rows':12}{'systems':>8}{'median':>11}{'95 %':>11}{'worst':>11}{'> 1.1':>7}{'seed':>6}")
-    for family, group in groups:
-        for name in names:
-            found = np.array([row[name] for row in group])
-            cells = "".join(f"{number:11.4g}" for number in (np.median(found), np.quantile(found, 0.95), found.max()))
-            worst = group[int(found.argmax())]["seed"]
-            print(f"{family:15}{name:12}{len(group):8}{cells}{np.sum(found > 1.1):7}{worst:6}")
-
-
-def heading(name: str) -> str:
-    return f"{name.removesuffix(', missing').replace('held in gap', 'held gap'):>12}"
-
-
-def spread(shares: Sequence[float]) -> str:
-    return f"{np.mean(shares):.3f} ({min(shares):.3f} .. {max(shares):.3f})"
-
-
-def by_family(rows: list[Row]) -> Iterator[tuple[str, list[Row]]]:
-    for family in dict.fromkeys(row["family"] for row in rows):
-        yield family, [row for row in rows if row["family"] == family]
-
-
-# -- first rows ----------------------------------------------------------------------------------------------------
-
-EARLY = 10
-AGES = (0, 1, 2, 5)
-
-
-def first_rows(model: PSIM, system: System | None, test: np.ndarray, scale: np.ndarray) -> Row:
-    """Errors and intervals of the first rows of complete recordings (m, T, n); no ratios without a system."""
-    mean = np.asarray(model.predict(test))
-    low, high = (np.asarray(bound) for bound in model.predict_interval(test, horizon=1, coverage=COVERAGE))
-    scores = np.asarray(model.score_samples(test)).reshape(test.shape[:2])
-    lowest = scores <= np.quantile(scores, 0.01)
-    found: Row = {"errors": np.mean(((mean - test)[:, :EARLY] / scale) ** 2, axis=(0, 2)).tolist()}
-    if system is not None:
-        best = kalman(system, test).mean
-        for name, rows in STARTS.items():
-            found[name] = ratio(mean[:, rows], best[:, rows], test[:, rows], scale)
-    for age in AGES:
-        found[f"held {age}"] = held(low[:, age], high[:, age], test[:, age])
-    found["held later"] = held(low[:, EARLY:], high[:, EARLY:], test[:, EARLY:])
-    found["first among lowest"] = float(lowest[:, 0].sum() / lowest.sum() * test.shape[1])
-    return found
-
-
-STARTS = {"rows 0-9": slice(0, EARLY), "row 0": slice(0, 1), "rows 1-9": slice(1, EARLY), "later": slice(EARLY, None)}
-
-
-def start_of_case(c: Case) -> Row:
-    return c.facts | first_rows(c.model, c.system, c.system.simulate(1000, 40, c.rng(3)), c.scale)
-
-
-def start_of_pendulum(seed: int) -> Row:
-    train, test = (noisy_pendulum(m, 80, np.random.default_rng([seed, p])) for p, m in ((0, 200), (1, 1000)))
-    model, seconds = learnt(train)
-    rows = np.stack([part.values for part in test])[:, :40]
-    return {"family": "pendulum", "seed": seed, "seconds": seconds} | first_rows(
-        model, None, rows, train.values.std(axis=0)
-    )
-
-
-def start_of_short(seed: int) -> Row:
-    """300 recordings of 7 to 29 rows; the test recordings have 29 rows."""
-    system, rng = SHORT.system(seed), SHORT.rng(seed, 1)
-    whole = system.simulate(SHORT.n_recordings, 29, rng)
-    train = [part[: rng.integers(7, 30)] for part in whole]
-    model, seconds = learnt(train)
-    test, scale = system.simulate(1000, 29, SHORT.rng(seed, 3)), np.concatenate(train).std(axis=0)
-    return {"family": "short", "seed": seed, "seconds": seconds} | first_rows(model, system, test, scale)
-
-
-def start_of_single(seed: int) -> Row:
-    """One recording of 1000 rows, of a system of each of the first two families in turn."""
-    family = FAMILIES[("noisy", "accurate")[seed % 2]]
-    system = family.system(seed)
-    train = system.simulate(1, 1000, family.rng(seed, 4))
-    model, seconds = learnt(train)
-    found = first_rows(model, system, system.simulate(1000, 40, family.rng(seed, 3)), train.std(axis=(0, 1)))
-    return {"family": "one recording", "seed": seed, "seconds": seconds} | found
-
-
-OTHER_STARTS: dict[str, tuple[Callable[[int], Row], int]] = {
-    "pendulum": (start_of_pendulum, 3),
-    "short": (start_of_short, SHORT.n_systems),
-    "one recording": (start_of_single, 10),
-}
-
-
-def other_start(task: tuple[str, int]) -> Row:
-    return OTHER_STARTS[task[0]][0](task[1])
-
-
-def print_starts(rows: list[Row]) -> None:
-    print("\nFirst rows of complete recordings: error / that of the Kalman filter that knows the system and the start")
-    ratios(((family, group) for family, group in by_family(rows) if "row 0" in group[0]), tuple(STARTS))
-    names = [*(f"held {age}" for age in AGES), "held later"]
-    print(
-        "\nShare held by 90 % intervals: mean (least .. most); first rows among the lowest 1 % of scores / their share"
-    )
-    print(f"{'family':15}" + "".join(f"{name:>24}" for name in names) + f"{'mean':>8}{'most':>8}")
-    for family, group in by_family(rows):
-        cells = "".join(f"{spread([row[name] for row in group]):>24}" for name in names)
-        lowest = [row["first among lowest"] for row in group]
-        print(f"{family:15}{cells}{np.mean(lowest):8.2f}{max(lowest):8.2f}")
-
-
-# -- entries missing at random, and sensors missing in whole recordings ------------------------------------------------
-
-SETTLED = slice(10, None)
-"""Rows without the effect of the start."""
-MISSING = (0.2, 0.5)
-
-
-def without(x: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    return np.where(rng.random(x.shape) < share, np.nan, x)
-
-
-def missing_at_random(task: tuple[str, int, bool]) -> list[Row]:
-    name, seed, quick = task
-    family = RANDOM[name]
-    system = family.system(seed)
-    train = system.simulate(300 if quick else family.n_recordings, LENGTH, family.rng(seed, 1))
-    truth, scale = system.simulate(len(train), LENGTH, family.rng(seed, 2)), train.std(axis=(0, 1))
-    whole = learnt(train)
-    rows = []
-    for share in MISSING:
-        rng = family.rng(seed, 3)
-        cut, gappy = without(train, share, rng), without(truth, share, rng)
-        best = kalman(system, gappy).mean
-        for trained, (model, seconds) in (("with gaps", learnt(cut)), ("whole", whole)):
-            mean = np.asarray(model.predict(gappy))
-            low, high = (np.asarray(bound) for bound in model.predict_interval(gappy, coverage=COVERAGE))
-            row = {"family": name, "seed": seed, "missing": share, "trained": trained, "seconds": seconds}
-            row["excess"] = excess(mean, best, truth, scale, SETTLED)
-            row["excess, all rows"] = excess(mean, best, truth, scale, slice(None))
-            row["held"] = held(low[:, SETTLED], high[:, SETTLED], truth[:, SETTLED])
-            rows.append(row)
-    return rows
-
-
-def excess(mean: np.ndarray, best: np.ndarray, truth: np.ndarray, scale: np.ndarray, rows: slice) -> float:
-    """In %."""
-    return 100 * (ratio(mean[:, rows], best[:, rows], truth[:, rows], scale) - 1)
-
-
-def print_random(rows: list[Row]) -> None:
-    print(
-        "\nEntries missing at random: excess over the Kalman filter that skips, in %, from row 10 on; all rows; seconds"
-    )
-    names = ("median", "worst", "each system")
-    print(f"{'family':11}{'missing':>8}  {'trained':11}{'all rows':>9}{'seconds':>8}{'held':>7}" + EACH.format(*names))
-    keys = dict.fromkeys((row["family"], row["missing"], row["trained"]) for row in rows)
-    for family, missing, trained in keys:
-        group = [row for row in rows if (row["family"], row["missing"], row["trained"]) == (family, missing, trained)]
-        medians = [np.median([row[name] for row in group]) for name in ("excess, all rows", "seconds", "held")]
-        cells = "{:9.3f}{:8.1f}{:7.3f}".format(*medians)
-        print(f"{family:11}{missing:8.0%}  {trained:11}{cells}" + each([row["excess"] for row in group]))
-
-
-EACH = "{:>9}{:>9}  {}"
-
-
-def each(numbers: list[float]) -> str:
-    """The median, the worst and all numbers, in order of their systems."""
-    middle, worst = f"{np.median(numbers):.3f}", f"{max(numbers):.3f}"
-    return EACH.format(middle, worst, " ".join(f"{number:7.3f}" for number in numbers))
-
-
-def without_one_sensor(task: tuple[int, bool]) -> list[Row]:
-    """Excess on complete recordings of three fits: sensor missing in half of the recordings; the rest; all complete."""
-    seed, quick = task
-    system = HALVES.system(seed)
-    rng = HALVES.rng(seed, 1)
-    train, sensor = system.simulate(HALVES.n_recordings, LENGTH, rng), int(rng.integers(system.n))
-    cut = train.copy()
-    cut[: len(cut) // 2, :, sensor] = np.nan
-    truth = system.simulate(200 if quick else 1000, LENGTH, HALVES.rng(seed, 2))
-    best, scale, rows = kalman(system, truth).mean, train.std(axis=(0, 1)), []
-    for name, recordings in (("half without", cut), ("other half", cut[len(cut) // 2 :]), ("all complete", train)):
-        model, seconds = learnt(recordings)
-        found = excess(np.asarray(model.predict(truth)), best, truth, scale, SETTLED)
-        rows.append({"family": "halves", "seed": seed, "trained": name, "seconds": seconds, "excess": found})
-    return rows
-
-
-def print_halves(rows: list[Row]) -> None:
-    print("\nHalf of the recordings without one sensor: excess on complete recordings, in %, from row 10 on")
-    print(f"{'trained on':15}{'seconds':>8}" + EACH.format("median", "worst", "each system"))
-    for name in dict.fromkeys(row["trained"] for row in rows):
-        group = [row for row in rows if row["trained"] == name]
-        print(f"{name:15}{np.median([row['seconds'] for row in group]):8.1f}" + each([row["excess"] for row in group]))
-
-
-# -- real recordings -----------------------------------------------------------------------------------------------
-
-OUT, COPIES = 20, 6
-"""Rows of a gap, and gaps cut from each test recording, each in a copy of the recording."""
-
-
-def projected(data: Trajectories, n_components: int) -> Iterator[tuple[Trajectories, Trajectories]]:
-    for train, test in folds(data, 5, np.random.default_rng(0)):
-        components = principal_components(train, n_components)
-        yield components.project(train), components.project(test)
-
-
-SETS: dict[str, Callable[[], Iterator[tuple[Trajectories, Trajectories]]]] = {
-    "pendulum": lambda: folds(noisy_pendulum(200, 100, np.random.default_rng(0)), 5, np.random.default_rng(0)),
-    "HIRO assembly": lambda: folds(snap_assembly("S-22..S-46"), 5, np.random.default_rng(0)),
-    "walking": lambda: projected(walking(), 25),
-    "ocean": lambda: projected(pixels(ocean()).blocks(69, 5), 20),
-}
-
-
-def real_gaps(task: tuple[str, bool]) -> Row:
-    """All entries of the given rows and channels of all copies count alike; five folds, or one if quick."""
-    name, quick = task
-    inside: dict[str, list[np.ndarray]] = {"gap": [], "gap, seen": [], "after": [], "before": []}
-    errors, rng, seconds = [], np.random.default_rng(1), 0.0
-    for train, test in list(SETS[name]())[: 1 if quick else None]:
-        model, took = learnt(train)
-        truth = [part.values for part in test for _ in range(COPIES)]
-        gaps = [(int(rng.integers(10, len(x) - 2 * OUT)), int(rng.integers(test.n_channels))) for x in truth]
-        gappy = [x.copy() for x in truth]
-        for x, (first, channel) in zip(gappy, gaps, strict=True):
-            x[first : first + OUT, channel] = np.nan
-        means, (lows, highs) = model.predict(gappy), model.predict_interval(gappy, coverage=COVERAGE)
-        for i, (first, channel) in enumerate(gaps):
-            within, last = (lows[i] <= truth[i]) & (truth[i] <= highs[i]), first + OUT
-            inside["gap"].append(within[first:last, channel])
-            inside["gap, seen"].append(np.delete(within[first:last], channel, axis=1).ravel())
-            inside["after"].append(within[last : last + OUT].ravel())
-            inside["before"].append(within[10:first].ravel())
-            errors.append(((means[i] - truth[i])[first:last, channel] / train.values[:, channel].std()) ** 2)
-        seconds += took
-    shares = {f"held {rows}": float(np.mean(np.concatenate(parts))) for rows, parts in inside.items()}
-    return {"family": name, "seed": 0, "seconds": seconds, "error in gap": float(np.mean(errors))} | shares
-
-
-def print_real(rows: list[Row]) -> None:
-    print(f"\nOne channel out for {OUT} rows: share held by 90 % intervals, squared error of the missing channel")
-    names = ("held gap", "held gap, seen", "held after", "held before", "error in gap", "seconds")
-    print(f"{'set':15}" + "".join(f"{name:>16}" for name in names))
-    for row in rows:
-        print(f"{row['family']:15}" + "".join(f"{row[name]:16.4g}" for name in names))
-
-
-# -- the run -------------------------------------------------------------------------------------------------------
-
 MEASURES: dict[str, Callable[[Case], Row]] = {"systems": one_sensor_out, "starts": start_of_case}
 """Sections on the families of systems, which share their fits."""
 PRINTERS: dict[str, Callable[[list[Row]], None]] = {
@@ -431,6 +61,7 @@ PRINTERS: dict[str, Callable[[list[Row]], None]] = {
     "live": gap_live.print_live,
     "real": print_real,
 }
+NAMES = [*FAMILIES, *OTHER_STARTS, *RANDOM, *SETS]
 ERRORS = ("gap", "gap, seen", "after", "before", *STARTS, "excess", "excess, all rows", "error in gap")
 """Numbers that should not grow from one version to the next."""
 
@@ -506,7 +137,14 @@ def main() -> None:
     parser.add_argument("sections", nargs="+", choices=list(PRINTERS), metavar="section")
     parser.add_argument("--quick", action="store_true", help="few systems, to see that everything runs")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--families", nargs="+", default=(), help="only these families or sets of the tables")
+    parser.add_argument(
+        "--families",
+        nargs="+",
+        default=(),
+        choices=NAMES,
+        metavar="name",
+        help="only these families or sets of the tables",
+    )
     parser.add_argument("--out", type=Path, help="also write every number, as JSON")
     parser.add_argument("--against", type=Path, help="JSON of an earlier run, to compare with")
     given = parser.parse_args()
