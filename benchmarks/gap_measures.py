@@ -41,10 +41,9 @@ class Case(NamedTuple):
         return found | {"radius": s.radius, "noise": s.noise, "seconds": self.seconds}
 
 
-def learnt(recordings: Any, window: int | None = None) -> tuple[PSIM, float]:
+def learnt(recordings: Any, **settings: Any) -> tuple[PSIM, float]:
     """PSIM() with a fixed seed, and the seconds of its fit."""
     began = time.perf_counter()
-    settings: Row = {} if window is None else {"window": window}
     return PSIM(random_state=0, **settings).fit(recordings), time.perf_counter() - began
 
 
@@ -52,7 +51,7 @@ def case(family: str, seed: int) -> Case:
     f = FAMILIES[family]
     system = f.system(seed)
     train = system.simulate(f.n_recordings, LENGTH, f.rng(seed, 1))
-    return Case(family, seed, system, train, *learnt(train, f.window))
+    return Case(family, seed, system, train, *learnt(train, window=f.window or "auto"))
 
 
 def ratio(prediction: np.ndarray, best: np.ndarray, truth: np.ndarray, scale: np.ndarray) -> float:
