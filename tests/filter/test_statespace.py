@@ -1,5 +1,6 @@
 """State-space models: against filterpy, python-control, statsmodels, and Kalman filters that they did not write."""
 
+import sys
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -14,7 +15,18 @@ from hypothesis import strategies as st
 
 from models import model_of_gappy
 from oracles import loop_beliefs
-from psimlearn import PSIM, DataError, Live, SettingsError, StateSpace, Trajectories, best, load, save
+from psimlearn import (
+    PSIM,
+    DataError,
+    Live,
+    MissingExtraError,
+    SettingsError,
+    StateSpace,
+    Trajectories,
+    best,
+    load,
+    save,
+)
 from psimlearn.datasets import random_system
 from psimlearn.filter import (
     Features,
@@ -269,8 +281,8 @@ def test_there_and_back_predicts_the_same() -> None:
         x, u = drawn(filter, seed)
         back = model.to_filter()
         moved = np.abs(predicted(back, x, u) - predicted(filter, x, u))
-        close(moved[0], 0.0)
-        late = case[2] > 1 and (case[1] == "feedthrough" or model.reduction_error > 1e-12)
+        close(moved[0], 0.0)  # the start of several lags is forgotten, if it is not kept: see `filter_of`
+        late = case[2] > 1 and (case[1] == "feedthrough" or case[0] == "moments")
         close(moved[12 if late else 0 :], 0.0, 1e-6 if late else CLOSE)
         if u is not None:  # with known inputs every step ahead is a step of the filter
             future = np.zeros((1, 8, 1))
@@ -383,12 +395,22 @@ def test_errors_say_what_is_required() -> None:
     with pytest.raises(SettingsError, match="required a model whose Kalman gain settles"):
         StateSpace.of_kalman([[2.0]], [[0.0]], [[1.0]], [[1.0]])
     model = StateSpace.of(**given)
-    with pytest.raises(DataError, match=r"x, u: required one recording, \(rows, 1\)"):
+    with pytest.raises(DataError, match="x, u: required 1 channels and 0 inputs, received 2"):
         model.predict(np.zeros((4, 2)))
     with pytest.raises(DataError, match="without gaps, received 1 missing"):
         model.predict(np.array([[1.0], [np.nan]]))
     with pytest.raises(SettingsError, match="determines the 3 states, received 1"):
         StateSpace.of_kalman(np.diag([0.9, 0.5, 0.1]), np.ones((1, 3)), np.eye(3), [[1.0]]).to_filter(1)
+    with pytest.raises(DataError, match="first_inputs: required 0 inputs, received 2"):
+        model.to_filterpy(np.zeros(2))
     driven = StateSpace.of(**given, B=np.ones((2, 1)), D=np.ones((1, 1)))
     with pytest.raises(DataError, match="first_inputs: required the 1 inputs"):
         driven.to_filterpy()
+
+
+def test_a_library_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = StateSpace.of([[0.5]], [[1.0]], [[0.1]], [[1.0]])
+    for library, call in [("control", model.to_control), ("filterpy.kalman", model.to_filterpy)]:
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(MissingExtraError, match=rf"{library.partition('.')[0]}.*psimlearn\[statespace\]"):
+            call()

@@ -13,7 +13,7 @@ class Exporting:
 
     filter_: Filter
 
-    def state_space(self, tolerance: float = 1e-9) -> StateSpace:
+    def state_space(self, tolerance: float = 1e-12) -> StateSpace:
         """The matrices of a linear filter, in the units of the recordings, for python-control, filterpy, MATLAB, ..
 
         Args:

@@ -11,7 +11,6 @@ After a missing entry the covariance of the state grows and shrinks as it should
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
@@ -40,7 +39,7 @@ def to_control(model: System, dt: float | bool = True) -> Any:
     return imported("control", EXTRA).ss(model.A, B, model.C, D, dt, **named)
 
 
-def to_filterpy(model: System, first_inputs: Float[np.ndarray, " p"] | None = None) -> Any:
+def to_filterpy(model: System, first_inputs: Any = None) -> Any:
     """A `filterpy.kalman.KalmanFilter` that takes and predicts observations as they are.
 
     At each row `kf.H @ kf.x` is the prediction; then `kf.update(x)` and `kf.predict()`. With inputs, it is
@@ -53,7 +52,9 @@ def to_filterpy(model: System, first_inputs: Float[np.ndarray, " p"] | None = No
     s, n, p = model.order, len(model.C), model.B.shape[1]
     if first_inputs is None and (model.D.any() or model.start.inputs.any()):
         raise DataError(f"first_inputs: required the {p} inputs of the first row, which act at once; received none.")
-    u = np.zeros(p) if first_inputs is None else np.asarray(first_inputs, dtype=float) - model.input_scaling.mean
+    if first_inputs is not None and np.shape(first_inputs) != (p,):
+        raise DataError(f"first_inputs: required {p} inputs, received {np.size(first_inputs)}.")
+    u = np.zeros(p) if first_inputs is None else np.asarray(first_inputs) - model.input_scaling.mean
     kf = imported("filterpy.kalman", EXTRA).KalmanFilter(dim_x=s + n + 1, dim_z=n, dim_u=2 * p)
     F, B, w, one = np.zeros((s + n + 1, s + n + 1)), np.zeros((s + n + 1, 2 * p)), slice(s, s + n), s + n
     at_state = model.B - model.K @ model.D  # w_t includes D u_t, which is no innovation
@@ -71,18 +72,18 @@ def to_filterpy(model: System, first_inputs: Float[np.ndarray, " p"] | None = No
     return kf
 
 
-def to_statsmodels(model: System, x: Float[np.ndarray, "rows n"], u: Float[np.ndarray, "rows p"] | None = None) -> Any:
+def to_statsmodels(model: System, x: Any, u: Any = None) -> Any:
     """A statsmodels `MLEModel` of one recording, without parameters: call its `filter([])` or `smooth([])`.
 
     Args:
         model: a linear model.
-        x: a recording, NaN where not observed.
-        u: its inputs.
+        x: a recording, (rows, n), NaN where not observed.
+        u: its inputs, (rows, p).
     """
-    x, u = np.asarray(x, dtype=float), model.deviations(x, u)[1]
+    x, u = model.deviations(x, u)
     s, n = model.order, len(model.C)
     statespace = imported("statsmodels.tsa.statespace.mlemodel", EXTRA)
-    other = statespace.MLEModel(x, k_states=s + n, k_posdef=n)
+    other = statespace.MLEModel(x + model.scaling.mean, k_states=s + n, k_posdef=n)
     other["design"] = np.hstack([model.C, np.eye(n)])
     other["transition"] = np.block([[model.A, model.K], [np.zeros((n, s + n))]])
     other["selection"] = np.eye(s + n, n, -s)

@@ -38,7 +38,7 @@ NOTHING = 1e-12
 """States whose Hankel singular value is below this share of the largest are rounding."""
 FAINT = 1e-7
 """A direction of the state that moves beliefs by less than this share of the strongest cannot be read from them."""
-CLOSE = 1e-9
+CLOSE = 1e-8
 """How closely a belief must determine the state."""
 
 
@@ -119,13 +119,14 @@ def _inputs(filter: Learnt) -> Scaling:
 def filter_of(model: System, window: int | None = None) -> Filter:
     """The filter with the predictions of a model.
 
-    It runs live and over recordings, can be saved, and is where `backprop` can start. Its intervals are those of the
-    model: Gaussian errors of the variances that K and V imply. A filter with one lag has no place for start.gain, so
-    a model of a filter with several lags may predict otherwise until the filter has forgotten its first row. With
-    inputs that act at once, the first row is predicted as if its inputs were at their mean.
+    Predictions are those of the model from row 1 on, with two exceptions, which the filter forgets. If inputs act at
+    once, row 1 is predicted without its inputs. And if the model came from a filter with several lags, rows after row 1
+    differ if inputs act at once, or if so many states were left out that the model forgot the last row.
+
+    Intervals are Gaussian, of the variances that K and V imply.
 
     Args:
-        model: a linear model, each state of which moves the observations.
+        model: a linear model.
         window: how many observations a belief describes; None for the fewest that determine the state.
     """
     # in balanced coordinates a belief shows each state as clearly as it can

@@ -29,10 +29,12 @@ class StateSpace(System):
     to_filter = realisation.filter_of
 
     @classmethod
-    def of_filter(cls, filter: Learnt, tolerance: float = 1e-9) -> "StateSpace":
+    def of_filter(cls, filter: Learnt, tolerance: float = 1e-12) -> "StateSpace":
         """The model of a linear filter: its predictions are those of the filter, from the first row on.
 
-        The model has no box, so it is exact as long as no feedback touches the box of the filter. Hints are left out.
+        The model has no box, so it is exact as long as no feedback touches the box of the filter. Beyond the next row
+        the model predicts from its own predictions; a filter reads the rows of its window from its belief. Hints are
+        left out.
 
         Args:
             filter: a linear filter, such as `PSIM.filter_`.

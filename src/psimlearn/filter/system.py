@@ -8,7 +8,7 @@ counted from 1. The first state is start.mean + start.inputs (u_1 - input_scalin
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -16,10 +16,11 @@ from jaxtyping import Float
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.balance import Reduction, balanced
 from psimlearn.filter.scaling import Scaling
+from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["Start", "System", "reduced"]
 
-NEAR_SINGULAR = 1e-7
+NEAR_SINGULAR = 1e-5
 """The drift is kept if I - A has a smaller singular value: the equilibrium would be far away, and cost digits."""
 
 
@@ -55,48 +56,48 @@ class System:
     names: tuple[str, ...] | None = None
     """The names of the channels."""
     reduction_error: float = 0.0
-    """A bound on the root mean square change of predictions by reductions, both sides in `scale`s: it is multiplied by
-    the root mean square of observations, inputs and start."""
+    """The most that reductions change predictions: their change is at most this number times the size of observations,
+    inputs and start. Sizes are root mean squares, in units of `scaling.scale` and `input_scaling.scale`."""
 
     @property
     def order(self) -> int:
         """The number of states."""
         return len(self.A)
 
-    def predict(self, x: Float[np.ndarray, "rows n"], u: Float[np.ndarray, "rows p"] | None = None) -> np.ndarray:
-        """E[x_t | the rows before t] at every row of one recording without gaps; `to_statsmodels` takes gaps."""
+    def predict(self, x: Any, u: Any = None) -> Float[np.ndarray, "rows n"]:
+        """E[x_t | the rows before t] at every row of one recording without gaps, (rows, n); its inputs are (rows, p).
+
+        `to_statsmodels` and `to_filter` take recordings with gaps.
+        """
         x, u = self.deviations(x, u)
         missing = int(np.isnan(x).sum())
         if missing:
             raise DataError(f"x: required a recording without gaps, received {missing} missing; use to_statsmodels.")
-        s, out = self.start.mean, np.empty_like(x)
+        s, out = self.start.mean + self.start.inputs @ u[0], np.empty_like(x)
+        s = s + self.start.gain @ (x[0] - self.C @ s - self.D @ u[0])  # this leaves C s as it is
         for t in range(len(x)):
-            s = s + self.start.inputs @ u[t] if t == 0 else s
             out[t] = self.C @ s + self.D @ u[t]
-            e = x[t] - out[t]
-            s = s + self.start.gain @ e if t == 0 else s
-            s = self.A @ s + self.B @ u[t] + self.K @ e + self.drift
+            s = self.A @ s + self.B @ u[t] + self.K @ (x[t] - out[t]) + self.drift
         predictions: np.ndarray = out + self.scaling.mean
         return predictions
 
-    def deviations(
-        self, x: Float[np.ndarray, "rows n"], u: Float[np.ndarray, "rows p"] | None
-    ) -> tuple[Float[np.ndarray, "rows n"], Float[np.ndarray, "rows p"]]:
+    def deviations(self, x: Any, u: Any) -> tuple[Float[np.ndarray, "rows n"], Float[np.ndarray, "rows p"]]:
         """Observations and inputs of one recording less their levels, checked."""
-        x, u = np.asarray(x, dtype=float), np.empty((len(x), 0)) if u is None else np.asarray(u, dtype=float)
-        required, received = ((len(x), len(self.C)), (len(x), self.B.shape[1])), (x.shape, u.shape)
+        data = Trajectories.of([x], None if u is None else [u])
+        required, received = (len(self.C), self.B.shape[1]), (data.n_channels, data.n_inputs)
         if received != required:
             raise DataError(
-                f"x, u: required one recording, (rows, {len(self.C)}), and inputs, (rows, {self.B.shape[1]}), received "
-                f"shapes {x.shape} and {u.shape}."
+                f"x, u: required {required[0]} channels and {required[1]} inputs, "
+                f"received {received[0]} channels and {received[1]} inputs."
             )
-        return x - self.scaling.mean, u - self.input_scaling.mean
+        inputs = np.empty((len(data.values), 0)) if data.inputs is None else data.inputs
+        return data.values - self.scaling.mean, inputs - self.input_scaling.mean
 
 
 Model = TypeVar("Model", bound=System)
 
 
-def reduced(model: Model, tolerance: float = 1e-9) -> Model:
+def reduced(model: Model, tolerance: float = 1e-12) -> Model:
     """Leave out the states that matter least, by balanced reduction of the filter.
 
     The predictions are reduced as a function of observations, inputs and start, which decides A - K C; A itself
