@@ -1,6 +1,6 @@
 """Linear filters as state-space models, and back.
 
-A step of a linear filter, without its box, takes S_t = [fed_t; expected x_t; x_{t-1}; ..; x_{t-lags+1}] to
+A step of a linear filter, without its box, takes its memory S_t (`innovations.py`) to
 
     S_{t+1} = F S_t + G x_t + B u_t + N u_{t+1} + c,        x_t = H S_t + e_t
 
@@ -20,10 +20,10 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import SettingsError
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.folded import foldable, folded_map
-from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory
+from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback
@@ -42,78 +42,48 @@ CLOSE = 1e-8
 """How closely a belief must determine the state."""
 
 
-class Step(NamedTuple):
-    """A step of a linear filter: S_{t+1} = F S_t + G x_t + B u_t + N u_{t+1} + c."""
-
-    F: Float[np.ndarray, "s s"]
-    G: Float[np.ndarray, "s n"]
-    B: Float[np.ndarray, "s p"]
-    N: Float[np.ndarray, "s p"]
-    c: Float[np.ndarray, " s"]
-
-
 def fields_of(filter: Learnt) -> dict[str, Any]:
     """The fields of the state-space model of a linear filter, with the state S_t - N u_t."""
-    F, G, B, N, c = _step(filter)
-    feedback, n, q, s = filter.feedback, len(filter.scaling.mean), filter.lags, len(F)
-    H = np.eye(n, s, s - n * q)
-    fed = feedback.linear(filter.initial[None])[0] + feedback.shift
-    expected = filter.features.observations(filter.initial[None])[0, 0]
-    held = np.vstack([np.zeros((s - n * (q - 1), n)), np.tile(np.eye(n), (q - 1, 1))])  # rows before row 1 equal it
-    x, u, A = filter.scaling.scale, _inputs(filter).scale, F + G @ H
+    if not has_innovations(filter) or not isinstance(filter.regressors[0], Linear):
+        raise SettingsError(
+            "state space: required a linear filter, trained for all times by one regressor, received "
+            f"{len(filter.regressors)} of {type(filter.regressors[0]).__name__} with "
+            f"{type(filter.features).__name__} features. Learn with learner='ridge' and the trainer 'dagger'."
+        )
+    filter = replace(filter, hinting=None)
+    model = innovations(filter)
+    inputs = Scaling(np.empty(0), np.empty(0)) if filter.input_scaling is None else filter.input_scaling
+    F, G, B, N, c = _step(model, len(inputs.mean))
+    n, x, u, A = model.n, filter.scaling.scale, inputs.scale, F + G @ model.H
+    older = np.tile(np.eye(n), (filter.lags - 1, 1))
+    held = np.vstack([np.zeros((model.s - len(older), n)), older])  # rows before row 1 equal it
+    first = memory(filter, model, start(filter))[0]
     return {
         "A": A,
         "B": (B + A @ N) / u,
-        "C": x[:, None] * H,
-        "D": x[:, None] * (H @ N) / u,
+        "C": x[:, None] * model.H,
+        "D": x[:, None] * (model.H @ N) / u,
         "K": G / x,
         "V": filter.covariance * np.outer(x, x),
         "scaling": filter.scaling,
-        "input_scaling": _inputs(filter),
+        "input_scaling": inputs,
         "drift": c,
-        "start": Start(np.concatenate([fed, np.tile(expected, q)]), held / x, -N / u),
+        "start": Start(first + held @ (model.H @ first), held / x, -N / u),
         "names": filter.names,
     }
 
 
-def _step(filter: Learnt) -> Step:
-    """A step of a linear filter as matrices, in standardised units."""
-    feedback, n, q, p = filter.feedback, len(filter.scaling.mean), filter.lags, len(_inputs(filter).mean)
-    map = _folded(filter)
-    r, W = len(feedback.mean), map.weights.T
-    s, top = r + n * q, slice(r + n)
-    F, G, B, N, c = np.zeros((s, s)), np.zeros((s, n)), np.zeros((s, p)), np.zeros((s, p)), np.zeros(s)
-    F[top, :r], G[top], F[top, r + n :] = W[:, :r], W[:, r : r + n], W[:, r + n : s]
-    F[r + n :, r + n :] = np.eye(n * (q - 1), k=-n)  # x_{t-1} becomes x_{t-2}, ..
-    G[r + n : r + 2 * n] = np.eye(n)[: s - r - n]  # and x_t becomes x_{t-1}
-    B[top], c[top] = W[:, s : s + p], map.intercept
-    if filter.feedthrough:
-        N[top] = W[:, s + p :]
-    return Step(F, G, B, N, c)
-
-
-def _folded(filter: Learnt) -> Linear:
-    """The map from z_t to [fed_{t+1}; expected x_{t+1}]."""
-    feedback, features = filter.feedback, filter.features
-    kinds = isinstance(features, Stack | StackSquares | SecondMoment) and isinstance(filter.regressors[0], Linear)
-    if not foldable(filter) or not kinds:
-        raise SettingsError(
-            "state space: required a linear filter, trained for all times by one regressor, received "
-            f"{len(filter.regressors)} of {type(filter.regressors[0]).__name__} with {type(features).__name__} "
-            "features. Learn with learner='ridge' and the trainer 'dagger'."
-        )
-    map = folded_map(
-        filter,
-        lambda m: np.concatenate([feedback.linear(m), features.observations(m)[:, 0]], axis=1),
-        np.concatenate([feedback.shift, np.zeros(len(filter.scaling.mean))]),
-    )
-    assert isinstance(map, Linear)  # as the regressor is
-    return map
-
-
-def _inputs(filter: Learnt) -> Scaling:
-    """The scaling of the inputs, which may be none."""
-    return Scaling(np.empty(0), np.empty(0)) if filter.input_scaling is None else filter.input_scaling
+def _step(model: Innovations, p: int) -> tuple[np.ndarray, ...]:
+    """F, G, B, N and c of a linear filter with p inputs."""
+    assert isinstance(model.map, Linear)  # as the regressor is
+    F, G = np.split(model.transition(np.empty((1, 0)), np.array([False])), [model.s], axis=1)
+    B, N, c = np.zeros((model.s, p)), np.zeros((model.s, p)), np.zeros(model.s)
+    W, top = model.map.weights.T, slice(len(model.map.intercept))
+    first = len(model.feedback.mean) + model.n * model.lags
+    B[top], c[top] = W[:, first : first + p], model.map.intercept
+    if W.shape[1] > first + p:  # feed-through
+        N[top] = W[:, first + p :]
+    return F, G, B, N, c
 
 
 def filter_of(model: System, window: int | None = None) -> Filter:
