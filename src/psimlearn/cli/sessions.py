@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from psimlearn.cli.rows import ParsedRow
 from psimlearn.errors import DataError
-from psimlearn.filter import Filter, State
+from psimlearn.filter import Filter, RandomFourier, State
 from psimlearn.filter.doubt import Doubt, together
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answers
@@ -42,7 +42,8 @@ class Session:
 
     def __init__(self, live: Live, ahead: int) -> None:
         self.live = live
-        self.beyond = ahead > live.filter.features.window
+        # predictions beyond the window need recent observations, and so does the derivative of random features
+        self.beyond = ahead > live.filter.features.window or isinstance(live.filter.regressors[0], RandomFourier)
         self.clock = 0
         self.moment: Any = None
         self.here = self._position(live)

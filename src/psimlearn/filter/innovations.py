@@ -217,6 +217,8 @@ class Innovations:
 
     def _forward(self, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"]) -> Float[np.ndarray, "*b s joint"]:
         """T at the expected row."""
+        if isinstance(self.map, Linear):
+            return self._transitions[0]
         running = np.zeros(len(S), dtype=bool)
         return self.transition(self.z(np.concatenate([S, self.expected(S)], axis=1), u, running), running)
 
