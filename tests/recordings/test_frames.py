@@ -252,3 +252,9 @@ def test_the_step_goes_along() -> None:
     ):
         Trajectories.of([*data, *other])
     assert Trajectories.of([*data, np.zeros((3, 1))]).step == 0.05
+    with pytest.raises(
+        DataError, match="trajectory 0: required a row every 50 ms by step=, received a row every 100 ms"
+    ):
+        Trajectories.of(list(other), step=0.05)
+    dated = pd.DataFrame({"x": [1.0, 2]}, index=pd.to_datetime(["2024-01-01", "2024-01-04"]))
+    assert len(Trajectories.of([dated], step="1d").values) == 4

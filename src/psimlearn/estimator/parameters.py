@@ -219,7 +219,9 @@ def _validation(value: Any, data: Trajectories) -> float | Trajectories:
     if share:
         return float(value)
     try:
-        given = received(value, data.names) if data.alphabet is None else received_symbols(value, data.alphabet)
+        given = (
+            received(value, data.names, data.step) if data.alphabet is None else received_symbols(value, data.alphabet)
+        )
         held = given.trajectories
         check_step(data.step, held.step, len(held.values))
     except DataError as error:

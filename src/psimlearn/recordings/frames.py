@@ -1,6 +1,6 @@
 """Data frames, pandas or polars, as packed arrays: a long frame, a frame for each recording, or one recording."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -85,15 +85,18 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
     groups = _grouped(tables)
     keys, order = list(groups), np.concatenate(list(groups.values()))
     offsets = np.cumsum([0, *map(len, groups.values())])
-    times, step = _times(tables, roles), None
-    source = order
+    times = _times(tables, roles)
+    source, step = order, None
     if times is None:
         values, step = values[order], _step_alone(timing)
     else:
         ordered = times._replace(ticks=times.ticks[order])
-        rows = regular(values[order], ordered, offsets, timing, lambda i: f"trajectory {keys[i]!r}")
-        values, offsets, step = rows.values, rows.offsets, rows.step
-        source = np.where(rows.source < 0, -1, order[rows.source])
+        try:
+            values, offsets, step, source, _ = regular(values[order], ordered, offsets, timing, _called(keys))
+        except DataError as error:
+            hint = " These are arguments of Trajectories.from_frame." if strict else ""
+            raise DataError(f"{error}{hint}") from None
+        source = np.where(source < 0, -1, order[source])
     parts = np.split(values, np.cumsum([len(channels), len(roles.inputs)]), axis=1)
     _check_inputs(parts[1], source, offsets, keys)
     packed = Packed(
@@ -108,11 +111,21 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
     return Framed(packed, source)
 
 
-def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None) -> list[Any]:
-    """A list in which frames may stand for recordings, with a `Trajectory` in place of each."""
+def _called(keys: list[Any]) -> Callable[[int], str]:
+    return lambda i: f"trajectory {keys[i]!r}"
+
+
+def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None, step: float | None) -> list[Any]:
+    """A list in which frames may stand for recordings, with a `Trajectory` in place of each.
+
+    Args:
+        recordings: frames and anything else.
+        ids: the caller's names of the recordings.
+        step: the step of frames that have times, in seconds; None for the usual distance of their rows.
+    """
     places = [i for i, part in enumerate(recordings) if is_frame(part)]
     frames = {i if ids is None else ids[i]: recordings[i] for i in places}
-    packed = packed_frame(frames, strict=True).packed
+    packed = packed_frame(frames, timing=Timing("auto" if step is None else step), strict=True).packed
     parts = list(recordings)
     for i, values in zip(places, np.split(packed.values, packed.offsets[1:-1]), strict=True):
         parts[i] = Trajectory(values, names=packed.names, step=packed.step)

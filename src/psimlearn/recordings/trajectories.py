@@ -100,9 +100,10 @@ class Trajectories(Sequence[Trajectory]):
         """
         if isinstance(recordings, Trajectories):
             ids = ids or recordings.ids
-        recordings, ids = _unframed(recordings, ids)
-        inputs, hints = _unframed(inputs)[0], _unframed(hints)[0]
-        return cls(*packed(recordings, inputs, hints, names, ids, None if step is None else step_of(step)))
+        seconds = None if step is None else step_of(step)
+        recordings, ids = _unframed(recordings, ids, seconds)
+        inputs, hints = (_unframed(beside, None, seconds)[0] for beside in (inputs, hints))
+        return cls(*packed(recordings, inputs, hints, names, ids, seconds))
 
     @classmethod
     def of_symbols(
@@ -282,7 +283,7 @@ def as_trajectories(recordings: Any) -> Trajectories:
     return recordings if isinstance(recordings, Trajectories) else Trajectories.of(recordings)
 
 
-def _unframed(recordings: Any, ids: Sequence[Any] | None = None) -> tuple[Any, Sequence[Any] | None]:
+def _unframed(recordings: Any, ids: Sequence[Any] | None, step: float | None) -> tuple[Any, Sequence[Any] | None]:
     """Recordings without dictionaries and frames, whose columns are matched by name; and the ids."""
     if is_dictionary(recordings):
         ids = list(recordings) if ids is None else ids
@@ -290,7 +291,7 @@ def _unframed(recordings: Any, ids: Sequence[Any] | None = None) -> tuple[Any, S
     if isinstance(recordings, list | tuple) and any(hasattr(type(part), "columns") for part in recordings):
         from psimlearn.recordings.frames import unframed
 
-        recordings = unframed(recordings, ids)
+        recordings = unframed(recordings, ids, step)
     return recordings, ids
 
 
