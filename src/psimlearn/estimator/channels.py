@@ -98,7 +98,10 @@ def grouped(groups: Any, m: int) -> Int[np.ndarray, " m"] | None:
     """The number of the group of each of m recordings; None without groups."""
     if groups is None:
         return None
-    labels = np.asarray(groups)
+    try:
+        labels = np.asarray(groups)
+    except ValueError:
+        raise DataError(f"groups: required one label for each of the {m} recordings, received lists.") from None
     if labels.ndim != 1 or len(labels) != m:
         received = f"shape {labels.shape}" if labels.ndim != 1 else f"{len(labels)} labels"
         raise DataError(f"groups: required one label for each of the {m} recordings, received {received}.")

@@ -1,6 +1,6 @@
 """Data frames, pandas or polars, as packed arrays: a long frame, a frame for each recording, or one recording."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.recordings.columns import column_times, missing, numbers
+from psimlearn.recordings.columns import called, column_times, missing, numbers
 from psimlearn.recordings.index import from_index
 from psimlearn.recordings.names import IDS, TIMES, listed, looks_like, places
 from psimlearn.recordings.packing import Packed
@@ -25,10 +25,10 @@ class Roles(NamedTuple):
 
     id: Any = None
     time: Any = None
-    channels: Sequence[Any] | None = None
-    inputs: Sequence[Any] = ()
-    hints: Sequence[Any] = ()
-    time_format: str | None = None
+    channels: Sequence[Any] | Any | None = None
+    inputs: Sequence[Any] | Any = ()
+    hints: Sequence[Any] | Any = ()
+    time_format: str | Any | None = None
 
     @property
     def beside(self) -> list[Any]:
@@ -76,6 +76,7 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         timing: how times become rows.
         strict: refuse text where no channels are named, instead of leaving it out; take no numbers for names.
     """
+    _check_roles(roles)
     tables = list(_tables(frame, roles))
     channels = list(roles.channels) if roles.channels is not None else _channels(tables[0], roles, strict)
     if not channels:
@@ -92,7 +93,8 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
     else:
         ordered = times._replace(ticks=times.ticks[order])
         try:
-            values, offsets, step, source, _ = regular(values[order], ordered, offsets, timing, _called(keys))
+            names = [f"trajectory {key!r}" for key in keys]
+            values, offsets, step, source, _ = regular(values[order], ordered, offsets, timing, names.__getitem__)
         except DataError as error:
             hint = " These are arguments of Trajectories.from_frame." if strict else ""
             raise DataError(f"{error}{hint}") from None
@@ -111,8 +113,14 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
     return Framed(packed, source)
 
 
-def _called(keys: list[Any]) -> Callable[[int], str]:
-    return lambda i: f"trajectory {keys[i]!r}"
+def _check_roles(roles: Roles) -> None:
+    """Refuse lists where one name is required, and one name where a list is."""
+    for what in ("id", "time"):
+        if not isinstance(getattr(roles, what), Hashable):
+            raise SettingsError(f"{what}: required the name of one column, received {getattr(roles, what)!r:.80}.")
+    for what in ("channels", "inputs", "hints"):
+        if isinstance(getattr(roles, what), str):
+            raise SettingsError(f"{what}: required a list of names, received {getattr(roles, what)!r:.80}.")
 
 
 def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None, step: float | None) -> list[Any]:
@@ -134,7 +142,7 @@ def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None, step: float |
 
 def _tables(frame: Any, roles: Roles) -> Iterator[_Table]:
     """Each frame with its ids and times."""
-    if is_frame(frame):
+    if is_frame(frame) or not isinstance(frame, list | tuple | Mapping):
         yield _table(frame, roles, "", None)
         return
     if not frame:
@@ -238,10 +246,15 @@ def _grouped(tables: list[_Table]) -> dict[Any, Int[np.ndarray, " T"]]:
     for row, (key, absent) in enumerate(zip(column.to_list(), missing(column), strict=True)):
         if absent:
             raise DataError(
-                f"column {column.name!r}, frame row {row}: required a trajectory id, received {key!r}. "
+                f"{called(column)}, frame row {row}: required a trajectory id, received {key!r}. "
                 "Fill it in or drop the row."
             )
-        rows.setdefault(key, []).append(row)
+        try:
+            rows.setdefault(key, []).append(row)
+        except TypeError:
+            raise DataError(
+                f"{called(column)}, frame row {row}: required a number or text as id, received {type(key).__name__}."
+            ) from None
     return {key: np.array(members) for key, members in rows.items()}
 
 

@@ -140,16 +140,16 @@ class Trajectories(Sequence[Trajectory]):
         cls,
         frame: Any,
         *,
-        id: str | None = None,
-        time: str | None = None,
-        channels: Sequence[str] | None = None,
-        inputs: Sequence[str] = (),
-        hints: Sequence[str] = (),
+        id: str | Any | None = None,
+        time: str | Any | None = None,
+        channels: Sequence[str] | Any | None = None,
+        inputs: Sequence[str] | Any = (),
+        hints: Sequence[str] | Any = (),
         step: Any = "auto",
         duplicates: Literal["refuse", "mean"] | Any = "refuse",
         sort: bool | Any = False,
         resample: bool | Any = False,
-        time_format: str | None = None,
+        time_format: str | Any | None = None,
     ) -> "Trajectories":
         """Pack a long pandas or polars frame, one row per trajectory and time; or a list or dictionary of frames.
 
