@@ -62,8 +62,8 @@ def test_times_that_are_not_even_are_told(tmp_path: Path, capsys: pytest.Capture
     [
         ("t;a\n0;1,5\n1;2,5\n", "required a number with a decimal point, received '1,5', with other marks"),
         ("a,b\n1,5,2,5\n", "line 2: required 2 cells as in the header, received 4"),
-        ("t,a\n0,1\n2,1\n1,1\n", "required times in column 't' that rise, received 1.0 after 2.0"),
-        ("id,t,a\nx,0,1\ny,0,1\nx,0,2\n", "trajectory 'x', row 1: required times in column 't' that rise"),
+        ("t,a\n0,1\n2,1\n1,1\n", "row 2: required times that rise, received 1.0 after 2.0"),
+        ("id,t,a\nx,0,1\ny,0,1\nx,0,2\n", "trajectory 'x', row 1: required one row for each time, received 0.0 twice"),
         ("", "required a header and rows, received an empty file"),
         ("a,b\n", "required at least one row, received none"),
         ("a,b\n1,2\n", "required a recording with more rows than the window, at least 6, received at most 1"),

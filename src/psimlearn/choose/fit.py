@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out, start
@@ -12,7 +13,7 @@ from psimlearn.choose.runs import advanced, best_of, runs
 from psimlearn.choose.search import search
 from psimlearn.choose.settings import Settings
 from psimlearn.choose.spaces import cautious_recipe, given_space
-from psimlearn.choose.splits import Split, in_words, long_enough, splits_of
+from psimlearn.choose.splits import Split, in_blocks, in_words, is_cut, long_enough, splits_of
 from psimlearn.choose.strategy import Methods, Strategy
 from psimlearn.choose.summary import described
 from psimlearn.choose.symbols import SYMBOLS
@@ -87,13 +88,23 @@ class _Trained(NamedTuple):
     sums: Any
 
 
-def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fitted:
-    """Choose by closed-loop error on held-out recordings, train on all of them, calibrate on the held-out ones."""
+def fitted(
+    data: Trajectories, settings: Settings, seed: int, tell: Watch, groups: Int[np.ndarray, " m"] | None = None
+) -> Fitted:
+    """Choose by closed-loop error on held-out recordings, train on all of them, calibrate on the held-out ones.
+
+    Args:
+        data: the recordings.
+        settings: what is given, and what is to be chosen.
+        seed: decides everything random.
+        tell: receives progress.
+        groups: the group of each recording; no group is both trained on and held out.
+    """
     strategy = SYMBOLS if isinstance(settings.features, OneHot) else NUMBERS
     if settings.trainer.endswith("backprop"):  # before the work rather than after it
         imported("optax", "grad")
-    data, notes = long_enough(data, settings.features.window)
-    splits = splits_of(data, settings, np.random.default_rng(seed))
+    data, groups, notes = long_enough(data, settings.features.window, groups)
+    splits = splits_of(data, settings, np.random.default_rng(seed), groups)
     if splits:
         choice = _chosen(data, splits, strategy, settings, seed, tell)
     else:
@@ -105,7 +116,8 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
     if settings.trainer.endswith("backprop"):
         tell("back-propagation")
         choice = _descended(choice, settings, seed)
-    everything = data if settings.refit or not _shares(settings, splits) else splits[0].train
+    whole = in_blocks(data) if is_cut(data, settings) else data
+    everything = whole if settings.refit or not _shares(settings, splits) else splits[0].train
     if np.isnan(data.values).any():
         tell("gaps")
         choice = _treated(choice, data, settings, seed, tell)
@@ -145,7 +157,8 @@ def _chosen(
     else:
         run, trials = strategy.search(courses, settings, data, tell)
     baselines = strategy.baselines(splits, courses, trials, settings)
-    return _Choice(run.trial(), trials, list(run.lanes[0].rounds), run.winners(), splits, baselines, in_words(splits))
+    how = in_words(splits, "blocks" if is_cut(data, settings) and _shares(settings, splits) else "recordings")
+    return _Choice(run.trial(), trials, list(run.lanes[0].rounds), run.winners(), splits, baselines, how)
 
 
 def _unchosen(data: Trajectories, strategy: Strategy, settings: Settings, seed: int) -> _Choice:
@@ -215,7 +228,7 @@ def _trained_on(
     everything: Trajectories, choice: _Choice, strategy: Strategy, settings: Settings, seed: int, tell: Watch
 ) -> tuple[_Trained, list[str]]:
     """The filter of all recordings; if it got worse in closed loop, the one chosen, with a note."""
-    tell(f"training on {len(everything)} recordings with the settings chosen")
+    tell(f"training on all {len(everything.values)} rows with the settings chosen")
     final = _trained(everything, choice, settings, seed, tell)
     before = choice.winners[0].error  # on the same recordings
     if final.round.error <= before + (strategy.tolerance - 1) * abs(before):  # a likelihood may be negative

@@ -120,7 +120,8 @@ def _from_archives(found: Files) -> Recordings:
 def _from_table(found: Files, columns: Columns) -> Recordings:
     id, time, channels, inputs = columns
     table, key = read_table(found, id, time, channels, inputs)
-    data = Trajectories.from_frame(table, id=key, time=time, channels=channels, inputs=inputs)
+    observed = channels or [name for name in table.column_names if name not in {key, time, *inputs}]
+    data = Trajectories.from_frame(table, id=key, time=time, channels=observed, inputs=inputs, step=None)
     assert data.names is not None  # every column has a name
     assert data.ids is not None  # `key` has them
     columns = columns._replace(channels=data.names)

@@ -1,6 +1,6 @@
 """Arrays of users: one 2-D float64 array per trajectory, or an error that says where and why it cannot be used."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,12 @@ from psimlearn.errors import DataError
 __all__ = [
     "called",
     "check_finite",
+    "check_labels",
     "check_offsets",
     "check_same_lengths",
+    "is_dictionary",
     "is_list_of_objects",
+    "is_number",
     "stacked",
     "turned",
     "unmasked",
@@ -57,7 +60,7 @@ def _numeric(part: Any, where: str) -> np.ndarray:
         return raw.astype(np.float64)
     if raw.dtype.kind == "O":
         for row, column in np.ndindex(raw.shape):
-            if not _is_number(raw[row, column]):
+            if not is_number(raw[row, column]):
                 raise DataError(
                     f"{where}, row {row}, column {column}: required a number, received {raw[row, column]!r}. "
                     "Convert or drop the column; mark missing values with NaN."
@@ -95,7 +98,8 @@ def _has_masks(entry: Any) -> bool:
     return isinstance(entry, np.ma.MaskedArray)
 
 
-def _is_number(entry: Any) -> bool:
+def is_number(entry: Any) -> bool:
+    """Whether an entry of a list or of an array of objects is a number, or None for one that is missing."""
     if isinstance(entry, str | bytes):  # float() would read "1.5"
         return False
     try:
@@ -108,6 +112,11 @@ def _is_number(entry: Any) -> bool:
 def is_list_of_objects(recordings: Any) -> bool:
     """Whether this is a 1-D array of objects, as numpy makes of a ragged list."""
     return isinstance(recordings, np.ndarray) and recordings.dtype == object and recordings.ndim == 1
+
+
+def is_dictionary(recordings: Any) -> bool:
+    """Whether recordings come by name; a sparse matrix may be a mapping too, and is none."""
+    return isinstance(recordings, Mapping) and not hasattr(recordings, "shape")
 
 
 def turned(part: Any, where: str) -> np.ndarray:
@@ -135,6 +144,20 @@ def _check_ids(ids: Sequence[Any] | None, n: int) -> None:
     if ids is not None and len(ids) != n:
         raise DataError(
             f"ids must name every trajectory: required {n}, received {len(ids)}. Give one id per trajectory."
+        )
+
+
+def check_labels(names: Sequence[str] | None, symbols: Sized | None, n: int) -> None:
+    """Refuse names or symbols that are not one for each of n channels."""
+    if names is not None and len(names) != n:
+        raise DataError(
+            f"names must name every channel: required {n} names, received {len(names)}: {list(names)}. Give one name "
+            "per channel."
+        )
+    if symbols is not None and len(symbols) != n:
+        raise DataError(
+            f"alphabet: required one symbol for each of {n} channels, received {len(symbols)}. Use "
+            "Trajectories.of_symbols."
         )
 
 
