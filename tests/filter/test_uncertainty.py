@@ -15,7 +15,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from psimlearn import PSIM
 from psimlearn.datasets import LinearSystem, random_system
 from psimlearn.filter import SecondMoment
-from psimlearn.filter.uncertainty import LEVELS, Correlation, calibrated, gaussian_log_likelihood
+from psimlearn.filter.uncertainty import LEVELS, Correlation, calibrated, misfit
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -79,15 +79,15 @@ def test_the_likelihood_of_rows_is_scipys(n: int) -> None:
         seen = np.flatnonzero(~np.isnan(e))
         cov = covariance / np.outer(deviation, deviation) * np.sqrt(np.outer(v, v))
         expected.append(multivariate_normal.logpdf(e[seen], cov=cov[np.ix_(seen, seen)]) if len(seen) else 0.0)
-    found = gaussian_log_likelihood(errors, Correlation.of(covariance), variance)
+    found = misfit(errors, Correlation.of(covariance), variance).nats
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
-    whole = gaussian_log_likelihood(errors[:20], Correlation.of(covariance), variance[:20])
+    whole = misfit(errors[:20], Correlation.of(covariance), variance[:20]).nats
     np.testing.assert_allclose(whole, expected[:20], rtol=1e-10, atol=1e-10)
 
 
 def test_a_huge_error_has_likelihood_zero_and_does_not_crash() -> None:
     correlation = Correlation.of(random_covariance(3, RNG(0)))
-    found = gaussian_log_likelihood(np.array([[1e200, 0.0, 0.0], [1e200, np.nan, 0.0]]), correlation, np.ones((2, 3)))
+    found = misfit(np.array([[1e200, 0.0, 0.0], [1e200, np.nan, 0.0]]), correlation, np.ones((2, 3))).nats
     np.testing.assert_array_equal(found, [-np.inf, -np.inf])
 
 

@@ -245,10 +245,13 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
             return mean_log_likelihood(self.filter_, data)
         return r_squared(self.filter_.scaling(data.values), self.filter_.scaling(self._foretold(data, 1)))
 
-    def score_samples(self, X: Any) -> Any:
-        """The log-likelihood of each row given the rows before it, in nats: low for rows unlike the training data."""
+    def score_samples(self, X: Any, relative: bool = False) -> Any:
+        """The log-likelihood of each row given the rows before it, in nats: low for rows unlike the training data.
+
+        With `relative`, less its expectation: comparable between rows of which more or less was known, as first rows.
+        """
         given = asked(self, X)
-        return given.returned(self.filter_.log_likelihood(given.trajectories))
+        return given.returned(self.filter_.log_likelihood(given.trajectories, relative=relative))
 
     def hints(self, X: Any) -> Any:
         """E[h_t | x_1 .. x_t]: the quantities measured in training only, estimated at every row; in the form of X."""

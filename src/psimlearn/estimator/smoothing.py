@@ -4,7 +4,7 @@ from typing import Any
 
 from psimlearn.estimator.channels import asked
 from psimlearn.filter import Filter
-from psimlearn.filter.smooth import impute, smooth
+from psimlearn.filter.smooth import impute, smooth, smoothed_hints
 
 __all__ = ["Smoothing"]
 
@@ -26,6 +26,11 @@ class Smoothing:
         parts = smooth(self.filter_, given.trajectories).parts(return_std, coverage)
         answers = tuple(given.returned(part, channels=True) for part in parts)
         return answers if len(answers) > 1 else answers[0]
+
+    def smooth_hints(self, X: Any) -> Any:
+        """E[h_t | the whole recording]: `hints`, with the gaps of a recording seen from both sides; in the form of X."""
+        given = asked(self, X)
+        return given.returned(smoothed_hints(self.filter_, given.trajectories))
 
     def impute(self, X: Any) -> Any:
         """The recordings with their gaps filled from both sides, in the form of X; observed entries stay untouched."""

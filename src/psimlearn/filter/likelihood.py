@@ -10,19 +10,27 @@ from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.onehot import OneHot
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State, expected
-from psimlearn.filter.uncertainty import gaussian_log_likelihood, joint_log_likelihood
+from psimlearn.filter.uncertainty import joint_misfit, misfit
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["about_row", "hints", "hints_at", "log_likelihood", "log_likelihoods"]
 
 
-def log_likelihoods(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, " rows"]:
+def log_likelihoods(
+    filter: Learnt, trajectories: Trajectories, *, relative: bool = False
+) -> Float[np.ndarray, " rows"]:
     """The log-likelihood of every row given the rows before it; 0 where nothing was observed.
 
     It is in nats and the units of the recordings. Channels are correlated as the filter's one-step errors are.
+
+    Args:
+        filter: a learnt filter.
+        trajectories: recordings.
+        relative: return the log-likelihood less its expectation, for a comparison of rows of different uncertainty.
     """
     rollout = rolled(filter, trajectories, about_row)
-    return rollout.layout.plan.packed(log_likelihood(filter, rollout.before, rollout.layout.x, rollout.read_before))
+    x, doubt = rollout.layout.x, rollout.read_before
+    return rollout.layout.plan.packed(log_likelihood(filter, rollout.before, x, doubt, relative=relative))
 
 
 def about_row(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b n n"]:
@@ -35,6 +43,8 @@ def log_likelihood(
     before: State,
     x: Float[np.ndarray, "b n"],
     doubt: Float[np.ndarray, "b n n"] | None = None,
+    *,
+    relative: bool = False,
 ) -> Float[np.ndarray, " b"]:
     """The log-likelihood of one standardised row of each stream, in nats and the units of the recordings.
 
@@ -43,11 +53,13 @@ def log_likelihood(
         before: the state before the row; rows without observation just before widen filters that keep no doubt.
         x: the row, NaN where not observed.
         doubt: the covariance that doubt adds to the errors of the row; None for none.
+        relative: return the log-likelihood less its expectation. It is 0 on average whatever the uncertainty, so rows
+            in a gap and first rows, which are less likely since less is known, can be compared with other rows.
     """
     belief, unseen = before.belief, np.broadcast_to(before.unseen, len(x))
     mean = expected(filter.recursion, belief)
     if isinstance(filter.features, OneHot):
-        return _log_probability(mean, x)
+        return _log_probability(mean, x) - relative * _expected_log_probability(mean, x)
     variance = np.broadcast_to(np.diag(filter.covariance), x.shape)
     if filter.calibration is not None:
         claimed = None if filter.variances is None else filter.variances.variance(belief)[:, 0]
@@ -59,10 +71,11 @@ def log_likelihood(
     units = np.where(np.isnan(x), 0.0, np.log(filter.scaling.scale))
     with np.errstate(over="ignore", invalid="ignore"):  # huge rows overflow, in the filter or here
         errors = x - mean
-    nats = gaussian_log_likelihood(errors, filter.correlation, variance) - units.sum(axis=1)
+    found = misfit(errors, filter.correlation, variance)
     some, covariance = _covariances(filter, before, variance, doubt)
     if len(some):
-        nats[some] = joint_log_likelihood(errors[some], covariance) - units[some].sum(axis=1)
+        found.distance[some], found.scale[some] = joint_misfit(errors[some], covariance)
+    nats = 0.5 * ((~np.isnan(x)).sum(axis=1) - found.distance) if relative else found.nats - units.sum(axis=1)
     unpredicted = (np.isnan(errors) & ~np.isnan(x)).any(axis=1)  # a huge row before broke the belief
     return np.where(unpredicted | np.isnan(nats), -np.inf, nats)
 
@@ -85,6 +98,15 @@ def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarra
     """The log-probability of the symbols of one-hot rows; 0 where none was observed."""
     with np.errstate(divide="ignore"):
         nats: np.ndarray = np.log(np.sum(np.where(x > 0, probabilities * x, 0.0), axis=1))
+    return np.where(np.isnan(x).any(axis=1), 0.0, nats)
+
+
+def _expected_log_probability(
+    probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarray, "b v"]
+) -> Float[np.ndarray, " b"]:
+    """The log-probability to be expected of the next symbol; 0 where none was observed."""
+    logs = np.log(probabilities, out=np.zeros_like(probabilities), where=probabilities > 0)
+    nats: np.ndarray = np.sum(probabilities * logs, axis=1)
     return np.where(np.isnan(x).any(axis=1), 0.0, nats)
 
 

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int
 from psimlearn.errors import SettingsError
 from psimlearn.filter.gaps import among_seen, error_covariance
 
-__all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated", "gaussian_log_likelihood"]
-__all__ += ["Starting", "between", "joint_log_likelihood", "started"]
+__all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated"]
+__all__ += ["Misfit", "Starting", "between", "joint_misfit", "misfit", "started"]
 
 InputsToCome = Literal["known", "next known", "unknown"]
 """Which inputs of the rows ahead a prediction knows; always "known" for a filter without inputs."""
@@ -217,31 +217,39 @@ class Correlation(NamedTuple):
         return np.asarray(deviation[:, :, None] * self.matrix * deviation[:, None, :])
 
 
-def joint_log_likelihood(
-    errors: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "b n n"]
-) -> Float[np.ndarray, " b"]:
-    """The log-likelihood of observed errors, NaN where not observed, under a Gaussian with these covariances."""
+class Misfit(NamedTuple):
+    """Errors beside the Gaussian that was predicted for them."""
+
+    distance: Float[np.ndarray, " b"]
+    """The squared distance from the mean, in standard deviations: on average as large as the number of entries."""
+    scale: Float[np.ndarray, " b"]
+    """log det(2 pi covariance)."""
+
+    @property
+    def nats(self) -> Float[np.ndarray, " b"]:
+        """The log-likelihood of the errors."""
+        return np.asarray(-0.5 * (self.distance + self.scale))
+
+
+def joint_misfit(errors: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "b n n"]) -> Misfit:
+    """Observed errors, NaN where not observed, beside Gaussians with these covariances."""
     seen = ~np.isnan(errors)
     among = np.where(seen[:, :, None] & seen[:, None, :], covariance, np.eye(errors.shape[1]))
     e = np.where(seen, errors, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):  # the log-likelihood of a huge error is -inf, or NaN
+    with np.errstate(over="ignore", invalid="ignore"):  # the distance of a huge error is infinite, or NaN
         distance = np.sum(e * np.linalg.solve(among, e[:, :, None])[:, :, 0], axis=1)
-    scale = np.linalg.slogdet(among)[1] + seen.sum(axis=1) * np.log(2 * np.pi)
-    return np.asarray(-0.5 * (distance + scale))
+    return Misfit(distance, np.linalg.slogdet(among)[1] + seen.sum(axis=1) * np.log(2 * np.pi))
 
 
-def gaussian_log_likelihood(
-    errors: Float[np.ndarray, "b n"], correlation: Correlation, variance: Float[np.ndarray, "b n"]
-) -> Float[np.ndarray, " b"]:
-    """The log-likelihood of observed errors under a Gaussian with these correlations and variances."""
+def misfit(errors: Float[np.ndarray, "b n"], correlation: Correlation, variance: Float[np.ndarray, "b n"]) -> Misfit:
+    """Observed errors beside Gaussians with these correlations and variances."""
     missing = np.isnan(errors)
-    with np.errstate(over="ignore", invalid="ignore"):  # the log-likelihood of a huge error is -inf, or NaN
+    with np.errstate(over="ignore", invalid="ignore"):  # the distance of a huge error is infinite, or NaN
         if missing.any():
             return _in_part(errors, ~missing, correlation, variance)
         white = errors / np.sqrt(variance) @ correlation.white
-        scale = np.log(2 * np.pi * variance).sum(axis=1) + correlation.log_det
-        nats: np.ndarray = -0.5 * ((white * white).sum(axis=1) + scale)
-        return nats
+        scale: np.ndarray = np.log(2 * np.pi * variance).sum(axis=1) + correlation.log_det
+        return Misfit((white * white).sum(axis=1), scale)
 
 
 def _in_part(
@@ -249,14 +257,14 @@ def _in_part(
     seen: Bool[np.ndarray, "b n"],
     correlation: Correlation,
     variance: Float[np.ndarray, "b n"],
-) -> Float[np.ndarray, " b"]:
-    """The same as `gaussian_log_likelihood`, for rows with missing entries."""
+) -> Misfit:
+    """The same as `misfit`, for rows with missing entries."""
     whole = seen.all(axis=1)
-    nats = np.empty(len(errors))
-    nats[whole] = gaussian_log_likelihood(errors[whole], correlation, variance[whole])
+    found = Misfit(np.empty(len(errors)), np.empty(len(errors)))
+    found.distance[whole], found.scale[whole] = misfit(errors[whole], correlation, variance[whole])
     for part, among in among_seen(seen, np.flatnonzero(~whole), correlation.matrix):
         e = np.where(seen[part], errors[part] / np.sqrt(variance[part]), 0.0)
-        distance = np.sum(e * np.linalg.solve(among, e[:, :, None])[:, :, 0], axis=1)
+        found.distance[part] = np.sum(e * np.linalg.solve(among, e[:, :, None])[:, :, 0], axis=1)
         scale = np.sum(np.where(seen[part], np.log(2 * np.pi * variance[part]), 0.0), axis=1)
-        nats[part] = -0.5 * (distance + np.linalg.slogdet(among)[1] + scale)
-    return nats
+        found.scale[part] = np.linalg.slogdet(among)[1] + scale
+    return found
