@@ -174,7 +174,7 @@ def test_learning_goes_on_from_a_file(own: dict[str, Any], tmp_path: Path) -> No
         one.partial_fit(more)
     for ask in (PSIM.predict, PSIM.transform, PSIM.hints, PSIM.score_samples):
         for ours, theirs in zip(ask(fitted, test), ask(loaded, test), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-7)  # exact hints are solved from singular sums
     assert loaded.sums_.n == fitted.sums_.n
 
 

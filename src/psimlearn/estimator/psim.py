@@ -9,13 +9,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from psimlearn.checks import switch
 from psimlearn.choose.fit import fitted
 from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
 from psimlearn.errors import SettingsError
 from psimlearn.estimator.channels import asked, learnt_from, remember
 from psimlearn.estimator.channels import future_inputs as checked_inputs
-from psimlearn.estimator.checks import at_least_one, seed_of, watch_of
+from psimlearn.estimator.checks import rows_ahead, seed_of, watch_of
 from psimlearn.estimator.exporting import Exporting
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
 from psimlearn.estimator.saved import Contents, load, save
@@ -168,7 +169,7 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
                 "save(path, with_sums=True). Use fit on all recordings."
             )
         data = asked(self, X).trajectories
-        if not any_range:
+        if not switch(any_range, "any_range"):
             check_range(self.filter_, self.sums_, data, self.recipe_)
         more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
         hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
@@ -196,7 +197,7 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
     def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper bounds around `predict` that cover this share of observations."""
         given = asked(self, X)
-        data, horizon = given.trajectories, at_least_one(horizon, "horizon")
+        data, horizon = given.trajectories, rows_ahead(horizon, "horizon", *given.trajectories.values.shape)
         prediction = foretold(self.filter_, data, horizon).at(foretelling(data.offsets, horizon))
         low, high = (given.returned(bound, channels=True) for bound in prediction.interval(coverage))
         return low, high
@@ -222,9 +223,10 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
         given = asked(self, X)
         data = given.trajectories
         p = 0 if self.filter_.input_scaling is None else len(self.filter_.input_scaling.mean)
-        inputs = checked_inputs(future_inputs, len(data), at_least_one(steps, "steps"), p)
+        steps = rows_ahead(steps, "steps", len(data), data.n_channels)
+        inputs = checked_inputs(future_inputs, len(data), steps, p)
         state = self.filter_.run(data, None if inputs is None else inputs[:, 0])[1]
-        if not return_std and coverage is None:
+        if not switch(return_std, "return_std") and coverage is None:
             return given.one_each(self.filter_.ahead(state, steps, inputs))
         prediction = self.filter_.predict(state, steps, inputs)
         return tuple(given.one_each(part) for part in prediction.parts(return_std, coverage))
@@ -260,8 +262,6 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return Live(self.filter_, n_streams) if self.filter_.alphabet is None else SymbolLive(self.filter_, n_streams)
 
-    # -- files -----------------------------------------------------------------------------------------------------
-
     def save(self, path: str | PathLike[str], with_sums: bool = False) -> None:
         """Write one safe file, which holds no recordings.
 
@@ -285,7 +285,8 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
         return model
 
     def _foretold(self, data: Trajectories, horizon: int) -> Float[np.ndarray, "rows n"]:
-        return self.filter_.forecast(data, at_least_one(horizon, "horizon"))[foretelling(data.offsets, horizon)]
+        ahead = self.filter_.forecast(data, rows_ahead(horizon, "horizon", *data.values.shape))
+        return ahead[foretelling(data.offsets, horizon)]
 
     def __getstate__(self) -> Any:
         """The attributes for a pickle, without recordings."""
