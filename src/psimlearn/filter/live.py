@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from psimlearn.checks import room_for, switch, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
@@ -41,10 +42,9 @@ class Live:
     """
 
     def __init__(self, filter: Filter, n_streams: int = 1) -> None:
-        if n_streams < 1:
-            raise SettingsError(f"n_streams: required at least 1, received {n_streams}.")
         self.filter = filter
-        self.n_streams = n_streams
+        self.n_streams = n_streams = whole(n_streams, "n_streams")
+        room_for("n_streams", n_streams, len(filter.initial) + filter.lags * len(filter.scaling.mean))
         self._shape = () if n_streams == 1 else (n_streams,)
         self._with_inputs, self._feedthrough = filter.input_scaling is not None, filter.feedthrough
         self._x_shape = (*self._shape, len(filter.scaling.mean))
@@ -88,7 +88,7 @@ class Live:
         Returns:
             The mean, (n,) or (n_streams, n); with `return_std` a pair (mean, std); with `coverage` (mean, low, high).
         """
-        plain = not return_std and coverage is None and future_inputs is None
+        plain = return_std is False and coverage is None and future_inputs is None
         if plain and type(horizon) is int and 1 <= horizon <= self.filter.features.window:
             return self._squeezed(self.filter.scaling.undo(self._streams.expected(horizon)))
         return self._answers(horizon, "horizon", -1, return_std, coverage, future_inputs)
@@ -197,9 +197,8 @@ class Live:
         self, steps: int, what: str, kept: int | slice, return_std: bool, coverage: float | None, future_inputs: Any
     ) -> Any:
         """The mean of the kept rows ahead, then their std or their bounds if requested."""
-        if not isinstance(steps, int | np.integer) or steps < 1:
-            raise SettingsError(f"{what}: required a whole number of at least 1, received {steps!r}.")
-        if return_std and coverage is not None:
+        room_for(what, self.n_streams, whole(steps, what), self._x_shape[-1])
+        if switch(return_std, "return_std") and coverage is not None:
             raise SettingsError("pass either return_std or coverage, not both.")
         inputs = self._future(future_inputs, int(steps))
         state = self._state(self._belief_given(inputs))

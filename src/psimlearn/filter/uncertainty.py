@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from psimlearn.errors import SettingsError
+from psimlearn.checks import number
 from psimlearn.filter.gaps import among_seen, error_covariance
 
 __all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated", "gaussian_log_likelihood"]
@@ -87,8 +87,7 @@ class Starting(NamedTuple):
 
 def between(quantiles: Float[np.ndarray, "levels *rest"], coverage: float) -> Float[np.ndarray, "*rest"]:
     """The quantiles at a coverage, interpolated between levels."""
-    if not LEVELS[0] <= coverage <= LEVELS[-1]:
-        raise SettingsError(f"coverage: required {LEVELS[0]} to {LEVELS[-1]}, received {coverage}.")
+    coverage = number(coverage, "coverage", LEVELS[0], LEVELS[-1])
     above = max(int(np.searchsorted(LEVELS, coverage)), 1)
     share = (coverage - LEVELS[above - 1]) / (LEVELS[above] - LEVELS[above - 1])
     return np.asarray((1 - share) * quantiles[above - 1] + share * quantiles[above])

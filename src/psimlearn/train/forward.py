@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int
 
+from psimlearn.checks import generator, switch
 from psimlearn.errors import DataError
 from psimlearn.filter import Features, Filter, Regressor
 from psimlearn.filter.rollout import inputs_at
@@ -49,7 +50,8 @@ def forward(
         criterion: the closed-loop error by which the filter is scored.
         loss: measures that error.
     """
-    begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, rng)
+    switch(disjoint, "disjoint")
+    begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, generator(rng))
     steps = example_blocks(begun.training.table.layout.plan, features.window)
     turn = rng.permutation(len(train)) % len(steps) if disjoint else None
     filter = step_by_step(begun, turn)

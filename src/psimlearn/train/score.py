@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float
 
+from psimlearn.checks import one_of
 from psimlearn.errors import DataError, DivergedError
 from psimlearn.filter import Filter, Linear
 from psimlearn.filter.gaps import error_covariance
@@ -61,6 +62,7 @@ def held_out(filter: Filter, validation: Trajectories, criterion: Criterion, los
     the near ones. It leaves out the first row of every trajectory, before which nothing was seen and all filters say
     the same.
     """
+    one_of(criterion, get_args(Criterion), "criterion")
     laid_out = table(filter, validation)
     plan, x = laid_out.layout.plan, laid_out.layout.x
     if laid_out.layout.gappy and np.isnan(x).all():
