@@ -1,5 +1,8 @@
 """From recordings and settings to a finished filter: split, choose, descend, train on everything, calibrate, report."""
 
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +33,7 @@ from psimlearn.train.refined import refined
 from psimlearn.train.score import HeldOut, Round, scored, spectral_radius
 from psimlearn.train.start import Beginning
 
-__all__ = ["Fitted", "fitted"]
+__all__ = ["Fitted", "fitted", "in_one_order"]
 
 N_EPOCHS, PATIENCE = 400, 20
 """The most epochs of back-propagation, as in the paper, and how many may pass without a better one."""
@@ -92,7 +95,9 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
     strategy = SYMBOLS if isinstance(settings.features, OneHot) else NUMBERS
     if settings.trainer.endswith("backprop"):  # before the work rather than after it
         imported("optax", "grad")
-    data, notes = long_enough(data, settings.features.window)
+    data, notes = long_enough(in_one_order(data), settings.features.window)
+    if isinstance(settings.validation, Trajectories):
+        settings = replace(settings, validation=in_one_order(settings.validation))
     splits = splits_of(data, settings, np.random.default_rng(seed))
     if splits:
         choice = _chosen(data, splits, strategy, settings, seed, tell)
@@ -126,6 +131,16 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
         report,
         choice.held_out if splits else [],
     )
+
+
+def in_one_order(data: Trajectories) -> Trajectories:
+    """The same recordings in an order that their contents decide, so that a fit does not depend on the order given."""
+    if len(data) == 1:
+        return data
+    contents = [array for array in (data.values, data.inputs, data.hints) if array is not None]
+    edges = list(pairwise(data.offsets))
+    keys = [blake2b(b"".join(array[first:last].tobytes() for array in contents)).digest() for first, last in edges]
+    return data[sorted(range(len(data)), key=keys.__getitem__)]
 
 
 def _shares(settings: Settings, splits: list[Split]) -> bool:
