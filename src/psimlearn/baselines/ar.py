@@ -6,7 +6,6 @@ from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.baselines.constant import LastObservation
 from psimlearn.checks import counts, number, one_of, whole
@@ -19,6 +18,7 @@ from psimlearn.learners import Ridge
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Autoregression", "Prior"]
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from psimlearn.baselines.gaussian import LinearGaussian
 from psimlearn.baselines.innovations import InnovationsModel
@@ -20,6 +19,7 @@ from psimlearn.errors import DivergedError
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Bool, Float
 
 __all__ = ["em"]
 

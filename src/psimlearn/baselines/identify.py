@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.baselines.innovations import InnovationsModel
 from psimlearn.checks import counts, whole
@@ -15,6 +14,7 @@ from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, futures, histories
+from psimlearn.shapes import Float
 
 __all__ = ["FLOOR", "columns", "identified", "one_or_several", "orders_to_try"]
 

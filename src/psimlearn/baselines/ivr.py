@@ -7,7 +7,6 @@ replaces both by their predictions from the past before them; the second stage r
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.baselines.beginning import begun
 from psimlearn.baselines.identify import FLOOR, columns, identified, one_or_several, orders_to_try
@@ -16,6 +15,7 @@ from psimlearn.baselines.systems import stabilised
 from psimlearn.checks import number, switch, whole
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["ivr"]
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.checks import number, whole
 from psimlearn.errors import SettingsError
@@ -11,6 +10,7 @@ from psimlearn.filter.conditioning import recent_symbols
 from psimlearn.filter.contexts import Contexts
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import preceding
+from psimlearn.shapes import Float, Int
 
 __all__ = ["KGram"]
 

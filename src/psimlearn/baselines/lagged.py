@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import clone
 
 from psimlearn.checks import shown, whole
@@ -14,6 +13,7 @@ from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places
+from psimlearn.shapes import Float
 
 __all__ = ["Lagged"]
 

@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float
 
 from psimlearn.baselines.beginning import begun
 from psimlearn.baselines.identify import FLOOR, columns, identified, one_or_several, orders_to_try
@@ -19,6 +18,7 @@ from psimlearn.baselines.systems import radius, stabilised
 from psimlearn.checks import number, one_of, switch
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["Weighting", "n4sid"]
 

@@ -8,7 +8,6 @@ that do the same in another basis from the moments of one, two and three words o
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.checks import share, whole
 from psimlearn.errors import SettingsError
@@ -17,6 +16,7 @@ from psimlearn.filter.onehot import onto_simplices
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
+from psimlearn.shapes import Float
 
 __all__ = ["Moments", "OperatorModel", "spectral", "word_moments"]
 

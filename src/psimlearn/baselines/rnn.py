@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.baselines.constant import LastObservation
 from psimlearn.checks import number, one_of, optional, room_for, switch, whole
@@ -19,6 +18,7 @@ from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import gridded, grids, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
+from psimlearn.shapes import Float
 from psimlearn.train.descent import Optimiser, descend, patient
 
 __all__ = ["Cell", "RecurrentNetwork"]

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, Measure, errors_by_horizon
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["NATS", "described", "error_table", "summarised"]
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
@@ -12,6 +11,7 @@ from psimlearn.evaluate import Comparison
 from psimlearn.evaluate.residuals import coverage
 from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["comparison_table", "coverage_table", "error_table", "optimum_table"]
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.baselines.operators import Moments, OperatorModel
 from psimlearn.checks import generator, room_for, whole
@@ -11,6 +10,7 @@ from psimlearn.errors import SettingsError
 from psimlearn.filter import Feedback, Filter, Linear, OneHot, OneHotProduct, Scaling
 from psimlearn.filter.conditioning import Conditional
 from psimlearn.filter.onehot import drawn
+from psimlearn.shapes import Float, Int
 
 __all__ = ["HiddenMarkov", "long_memory_hmm", "three_state_hmm", "two_state_hmm"]
 

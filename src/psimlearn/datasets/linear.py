@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.signal
-from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman, StationaryKalman
 from psimlearn.checks import generator, number, room_for, whole
 from psimlearn.filter import Feedback, Filter, Linear, Scaling, Stack
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["LinearSystem", "Stationary", "hard_system", "long_memory_system", "random_system"]
 

@@ -3,13 +3,13 @@
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.arrays import unmasked
 from psimlearn.recordings.forms import Received, is_table, received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["asked", "checked", "future_inputs", "learnt_from", "remember"]
 

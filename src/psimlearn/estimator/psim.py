@@ -4,7 +4,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -30,6 +29,7 @@ from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners import Learner, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
+from psimlearn.shapes import Float
 from psimlearn.train.hints import hint_sums, merged_hints, with_hints
 from psimlearn.train.partial import absorbed, check_range
 from psimlearn.train.recipe import Recipe

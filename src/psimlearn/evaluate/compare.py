@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.checks import whole
 from psimlearn.errors import PsimlearnError
 from psimlearn.evaluate.folds import folds
 from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["Comparison", "Difference", "Failure", "Fit", "Score", "attempted", "compare", "scores"]
 

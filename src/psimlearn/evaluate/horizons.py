@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.checks import whole
 from psimlearn.errors import DataError
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
+from psimlearn.shapes import Float
 
 __all__ = ["Forecaster", "Measure", "errors_by_horizon", "mean_square", "power"]
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from psimlearn.evaluate.calibrate import Unseen, with_calibration
 from psimlearn.evaluate.folds import cut
@@ -12,6 +11,7 @@ from psimlearn.filter import Filter
 from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
+from psimlearn.shapes import Bool, Float
 
 __all__ = [
     "Surprise",

@@ -21,9 +21,9 @@ from math import isqrt
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.checks import whole
+from psimlearn.shapes import Float
 
 __all__ = ["Array", "Features", "Persistent", "SecondMoment", "Stack", "StackSquares", "Variances"]
 

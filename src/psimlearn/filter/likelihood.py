@@ -1,7 +1,6 @@
 """The log-likelihood of observations under the beliefs held before them, and hints read from the same beliefs."""
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.doubt import Doubt
@@ -12,6 +11,7 @@ from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State, expected
 from psimlearn.filter.uncertainty import gaussian_log_likelihood, joint_log_likelihood
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float, Int
 
 __all__ = ["about_row", "hints", "hints_at", "log_likelihood", "log_likelihoods"]
 

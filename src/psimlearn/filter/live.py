@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.checks import room_for, switch, whole
 from psimlearn.errors import DataError, SettingsError
@@ -17,6 +16,7 @@ from psimlearn.filter.step import State
 from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.recordings.arrays import check_finite, unmasked
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Live"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.checks import whole
 from psimlearn.errors import SettingsError
+from psimlearn.shapes import Float, Int
 
 __all__ = ["LARGEST", "OneHot", "OneHotMarginals", "OneHotProduct", "drawn", "onto_simplices", "softmax"]
 

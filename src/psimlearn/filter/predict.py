@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.features import Stack
@@ -18,6 +17,7 @@ from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, coming_places
+from psimlearn.shapes import Float, Int
 
 __all__ = [
     "Prediction",

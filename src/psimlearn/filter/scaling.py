@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
+from psimlearn.shapes import Float
 
 __all__ = ["CONSTANT", "Scaling", "standardisation"]
 

@@ -4,10 +4,10 @@ import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.checks import number
 from psimlearn.filter.gaps import among_seen, error_covariance
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated", "gaussian_log_likelihood"]
 __all__ += ["Starting", "between", "joint_log_likelihood", "started"]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, clone
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import get_tags
@@ -14,6 +13,7 @@ from psimlearn.checks import optional, seed, shown, whole
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Opaque
 from psimlearn.learners.learner import Y, Z
+from psimlearn.shapes import Float
 
 __all__ = ["BlackBox", "SklearnLearner", "Stacked"]
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float
 
 from psimlearn.checks import number, switch, whole
 from psimlearn.errors import SettingsError
@@ -12,6 +11,7 @@ from psimlearn.filter import RandomFourier
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Coordinates, GramSums, Ridge, solved_in
+from psimlearn.shapes import Float
 
 __all__ = ["CHUNK", "RandomFourierRidge"]
 

@@ -7,7 +7,6 @@ learner fits the mean most closely where the variance is small, and its variance
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import minimize
 
 from psimlearn.checks import whole
@@ -17,6 +16,7 @@ from psimlearn.filter.regressors import LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE
 from psimlearn.learners.blackbox import FromSample, Stacked
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Ridge
+from psimlearn.shapes import Float
 
 __all__ = ["GaussianLearner"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.checks import number, switch
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Linear
 from psimlearn.learners.learner import Y, Z
+from psimlearn.shapes import Float
 
 __all__ = ["Coordinates", "GramSums", "InCoordinates", "Ridge", "generalised_alpha", "solved_in"]
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Bool, Float, Int
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -24,6 +23,7 @@ from psimlearn.filter.onehot import onto_simplices
 from psimlearn.learners.blackbox import FromSample, Stacked
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import GramSums, Ridge
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Classified", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
 

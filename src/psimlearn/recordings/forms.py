@@ -7,13 +7,13 @@ from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, sequences_of
 from psimlearn.recordings.arrays import unmasked
 from psimlearn.recordings.trajectories import Trajectories, as_trajectories
 from psimlearn.recordings.trajectory import Trajectory
+from psimlearn.shapes import Float
 
 __all__ = ["Form", "Received", "is_table", "received", "received_symbols"]
 

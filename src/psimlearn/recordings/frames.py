@@ -6,10 +6,10 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.packing import Packed
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["packed_frame"]
 

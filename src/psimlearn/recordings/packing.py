@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, Symbol, sequences_of
 from psimlearn.recordings.arrays import called, check_same_lengths, is_list_of_objects, stacked, turned
 from psimlearn.recordings.trajectory import Trajectory
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Packed", "channels_last", "packed", "packed_symbols"]
 

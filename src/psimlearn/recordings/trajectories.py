@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.alphabet import Alphabet, Symbol
@@ -17,6 +16,7 @@ from psimlearn.recordings.arrays import called, check_finite, check_offsets, unm
 from psimlearn.recordings.packing import channels_last, packed, packed_symbols
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.recordings.windows import blocks_of
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Trajectories", "as_trajectories"]
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.choose.summary import METHODS
 from psimlearn.evaluate import residuals
@@ -13,6 +12,7 @@ from psimlearn.report import html
 from psimlearn.report.facts import Facts
 from psimlearn.report.plots import MARK, OURS, SEEN, plot_errors, plot_forecast, plot_rounds
 from psimlearn.report.svg import drawn
+from psimlearn.shapes import Float
 
 __all__ = ["calibration", "errors", "predictions", "rounds"]
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.evaluate.residuals import autocorrelation, correlation, one_step_errors
 from psimlearn.evaluate.residuals import surprises as most_surprising
@@ -12,6 +11,7 @@ from psimlearn.report import html
 from psimlearn.report.facts import LONGEST, Facts
 from psimlearn.report.plots import BAND, MARK, OURS, SEEN, plot_surprise
 from psimlearn.report.svg import drawn
+from psimlearn.shapes import Float
 
 __all__ = ["residuals", "surprises"]
 

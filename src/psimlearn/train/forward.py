@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Int
 
 from psimlearn.checks import generator, switch
 from psimlearn.errors import DataError
@@ -14,6 +13,7 @@ from psimlearn.filter.step import following
 from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_blocks
+from psimlearn.shapes import Int
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Criterion, Round, held_out, scored

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.checks import one_of
 from psimlearn.errors import DataError, DivergedError
@@ -17,6 +16,7 @@ from psimlearn.filter.step import expected
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, futures, late_before, settled, whole_futures
+from psimlearn.shapes import Float
 from psimlearn.train.losses import Loss, Squared
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "forgets", "held_out", "scored"]
