@@ -332,7 +332,7 @@ def test_answers_larger_than_memory_are_refused_before_they_are_made(name: str, 
         ask()
 
 
-@pytest.mark.parametrize("verbose", ["x", None, np.nan, -1, 1.5])
+@pytest.mark.parametrize("verbose", ["x", np.nan, -1, 1.5])
 def test_verbose_is_a_switch_a_number_or_a_watch(verbose: Any) -> None:
     with pytest.raises(SettingsError, match="verbose"):
         fit(verbose=verbose)

@@ -57,5 +57,7 @@ def watch_of(verbose: Any) -> Watch:
     """The watch that receives progress; scikit-learn's whole numbers of at least 0 do for True and False."""
     if isinstance(verbose, Watch):
         return verbose
+    if verbose is None:  # as a file keeps it
+        return Watch()
     loud = verbose if isinstance(verbose, bool) else whole(verbose, "verbose", 0, otherwise="True, False, a Watch or ")
     return Printed() if loud else Watch()

@@ -12,12 +12,12 @@ from psimlearn.checks import switch
 from psimlearn.choose.fit import fitted
 from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
-from psimlearn.errors import SettingsError
 from psimlearn.estimator.channels import asked, learnt_from, remember
 from psimlearn.estimator.channels import future_inputs as checked_inputs
 from psimlearn.estimator.checks import rows_ahead, seed_of, watch_of
 from psimlearn.estimator.exporting import Exporting
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
+from psimlearn.estimator.partial import learnt_more
 from psimlearn.estimator.saved import Contents, load, save
 from psimlearn.estimator.scores import mean_log_likelihood, r_squared
 from psimlearn.estimator.smoothing import Smoothing
@@ -30,8 +30,6 @@ from psimlearn.learners import Learner, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
 from psimlearn.shapes import Float
-from psimlearn.train.hints import hint_sums, merged_hints, with_hints
-from psimlearn.train.partial import absorbed, check_range
 from psimlearn.train.recipe import Recipe
 
 __all__ = ["PSIM"]
@@ -157,25 +155,15 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, *, any_range: bool = False) -> "PSIM":
         """Learn from more recordings; the first call is `fit`.
 
-        The sums go on. Settings, scaling, box and calibration stay as they were; `report_["outside"]` is the share
-        of the new examples that lie outside the box of the earlier ones. Recordings that lie over 10 times as far from
-        the mean as the earlier ones, as in other units, are refused unless `any_range` is True.
+        The sums go on; settings, scaling, box and calibration stay as they were. `report_["later"]` says what the new
+        recordings did: the error on them before they were learnt from, and the factor by which the error on the
+        earlier examples changed. A `PsimlearnWarning` says when that is harm and when `fit` on all recordings is due.
+        Recordings that lie over 10 times as far from the mean as the earlier ones, as in other units, are refused
+        unless `any_range` is True.
         """
         if not hasattr(self, "filter_"):
             return self.fit(X)
-        if self.sums_ is None:
-            raise SettingsError(
-                "partial_fit needs the sums of training, received a model without sums: a file keeps them only by "
-                "save(path, with_sums=True). Use fit on all recordings."
-            )
-        data = asked(self, X).trajectories
-        if not switch(any_range, "any_range"):
-            check_range(self.filter_, self.sums_, data, self.recipe_)
-        more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
-        hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
-        self.filter_ = with_hints(more.filter, hints)
-        self.learner_, self.sums_, self.hint_sums_ = more.learner, more.sums, hints
-        self.report_ = self.report_ | {"outside": more.outside}
+        vars(self).update(learnt_more(self, X, any_range))
         return self
 
     def summary(self) -> str:
