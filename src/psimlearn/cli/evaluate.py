@@ -80,9 +80,13 @@ def evaluate(model: Path, data: str, output: Path | None, report: Path | None, f
         write_table(output, {"method": list(errors)}, names, np.array(list(errors.values())))
     if report is not None:
         from psimlearn.cli.files import write_text
+        from psimlearn.cli.progress import command
         from psimlearn.report import model_page
 
-        write_text(report, model_page(filter, dict(saved.report), given, {n: e.tolist() for n, e in errors.items()}))
+        made = {"model": model, "recordings": data, "command": command()}
+        write_text(
+            report, model_page(filter, dict(saved.report), given, {n: e.tolist() for n, e in errors.items()}, made)
+        )
         click.echo(f"report in {report}")
 
 

@@ -1,5 +1,6 @@
 """Progress bars for fitting; Ctrl-C ends a stage and keeps the best filter so far."""
 
+import shlex
 import signal
 import sys
 import threading
@@ -12,9 +13,14 @@ from psimlearn.choose.watch import Stage, Watch
 from psimlearn.cli.columns import Columns
 from psimlearn.cli.options import say
 
-__all__ = ["bar", "learnt", "watched"]
+__all__ = ["bar", "command", "learnt", "watched"]
 
 DOING = {"trying settings": "trying settings", "racing": "rounds of training", "training": "training on everything"}
+
+
+def command() -> str:
+    """The command line of this process, as one could type it again."""
+    return shlex.join(["psimlearn", *sys.argv[1:]])
 
 
 def bar() -> Any:

@@ -32,10 +32,10 @@ def surprises(facts: Facts, number: int) -> str:
     most = data[[found[0].recording]]
     row = found[0].row
     start = max(0, min(row - LONGEST // 2, len(most.values) - LONGEST))
-    cut = most.stretches([np.arange(start, min(start + LONGEST, len(most.values)))])
+    end = min(start + LONGEST, len(most.values))
 
     def draw(ax: Any) -> None:
-        plot_surprise(filter, cut, ax=ax)
+        plot_surprise(filter, most, rows=slice(start, end), ax=ax)
 
     table = html.table(
         ("recording", "row", "log-likelihood", "furthest off"),
@@ -49,7 +49,7 @@ def surprises(facts: Facts, number: int) -> str:
             for s in found
         ],
     )
-    shown = f", rows {start} to {start + len(cut.values) - 1}" if len(cut.values) < len(most.values) else ""
+    shown = f", rows {start} to {end - 1}" if end - start < len(most.values) else ""
     return html.section(
         "The most surprising moments",
         table,
