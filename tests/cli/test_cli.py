@@ -489,7 +489,7 @@ def test_compare_scores_all_on_the_same_folds(kit: Kit, tmp_path: Path, capsys: 
         found = np.array([row[2:] for row in cells if row[0] == title], dtype=float)
         np.testing.assert_allclose(found, truth, rtol=1e-9)
         assert f"{np.mean(truth, axis=0)[0]:.4g} +- " in said
-    assert "of 2 folds" in said
+    assert " 2/2 " in said or " 1/2 " in said or " 0/2 " in said
 
 
 def test_every_method_that_can_be_compared_has_a_title() -> None:

@@ -98,6 +98,8 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
     data, notes = long_enough(in_one_order(data), settings.features.window)
     if isinstance(settings.validation, Trajectories):
         settings = replace(settings, validation=in_one_order(settings.validation))
+    for note in notes:
+        tell(note)
     splits = splits_of(data, settings, np.random.default_rng(seed))
     if splits:
         choice = _chosen(data, splits, strategy, settings, seed, tell)

@@ -137,8 +137,8 @@ def _what_was_learnt(facts: Facts) -> str:
     lead = html.paragraph(f"O{said[1:]}.", "lead") if said else ""
     trained = report["data"]
     about = (
-        f"Learnt from {counted(trained['recordings'], 'recording')} with {trained['rows']} rows; chosen by closed-loop error on "
-        f"held-out recordings ({report['splits']})."
+        f"Learnt from {counted(trained['recordings'], 'recording')} with {trained['rows']} rows; chosen by closed-loop "
+        f"error on held-out recordings ({report['splits']})."
     )
     said = [*report["notes"], *report.get("later", {}).get("notes", {}).values()]
     notes = "".join(html.paragraph(f"Note: {note}.") for note in said)
