@@ -1,4 +1,4 @@
-"""Tables and times for a terminal: within 80 columns, with the winner, the seconds and the time left of the whole job."""
+"""Tables and times for a terminal: 80 columns, the winner, the seconds, and the time left of the whole job."""
 
 from collections.abc import Sequence
 from itertools import pairwise
