@@ -17,12 +17,13 @@ from psimlearn.choose.settings import Settings
 from psimlearn.choose.spaces import cautious_recipe, given_space
 from psimlearn.choose.splits import Split, in_words, long_enough, splits_of
 from psimlearn.choose.strategy import Methods, Strategy
-from psimlearn.choose.summary import described
+from psimlearn.choose.summary import counted, described
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate.calibrate import blind
 from psimlearn.extras import imported
 from psimlearn.filter import Filter, OneHot
+from psimlearn.filter.scaling import constant_channels
 from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.backprop import backprop, randomised
@@ -98,6 +99,7 @@ def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fi
     data, notes = long_enough(in_one_order(data), settings.features.window)
     if isinstance(settings.validation, Trajectories):
         settings = replace(settings, validation=in_one_order(settings.validation))
+    notes += [] if strategy is SYMBOLS else _constants(data)
     for note in notes:
         tell(note)
     splits = splits_of(data, settings, np.random.default_rng(seed))
@@ -143,6 +145,16 @@ def in_one_order(data: Trajectories) -> Trajectories:
     edges = list(pairwise(data.offsets))
     keys = [blake2b(b"".join(array[first:last].tobytes() for array in contents)).digest() for first, last in edges]
     return data[sorted(range(len(data)), key=keys.__getitem__)]
+
+
+def _constants(data: Trajectories) -> list[str]:
+    """A note on channels that never change."""
+    names = [repr(c if data.names is None else data.names[c]) for c in constant_channels(data.values)]
+    if not names:
+        return []
+    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    count = counted(len(names), "channel")
+    return [f"{count} never changed in these recordings ({some}): without part in likelihoods and calibration"]
 
 
 def _shares(settings: Settings, splits: list[Split]) -> bool:

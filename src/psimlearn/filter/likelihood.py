@@ -38,6 +38,8 @@ def log_likelihood(
 ) -> Float[np.ndarray, " b"]:
     """The log-likelihood of one standardised row of each stream, in nats and the units of the recordings.
 
+    Channels that were constant in training have no part in it: nothing is known of their errors.
+
     Args:
         filter: the filter that held the beliefs.
         before: the state before the row; rows without observation just before widen filters that keep no doubt.
@@ -50,6 +52,8 @@ def log_likelihood(
         return _log_probability(mean, x)
     variance = np.broadcast_to(np.diag(filter.covariance), x.shape)
     if filter.calibration is not None:
+        if filter.calibration.still.any():
+            x = np.where(filter.calibration.still, np.nan, x)
         claimed = None if filter.variances is None else filter.variances.variance(belief)[:, 0]
         horizon = np.ones_like(unseen) if treats_exactly(filter) else unseen + 1
         known = filter.calibration.variance(np.minimum(horizon, filter.calibration.furthest), claimed)
