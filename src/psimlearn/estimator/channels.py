@@ -1,11 +1,13 @@
 """Recordings as an estimator receives them: `fit` remembers their channels, and all other methods require the same."""
 
+import warnings
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from psimlearn.errors import DataError
+from psimlearn.errors import DataError, PsimlearnWarning
+from psimlearn.filter.outside import far_channels, said_of
 from psimlearn.recordings.arrays import unmasked
 from psimlearn.recordings.forms import Received, is_table, received, received_symbols
 from psimlearn.recordings.trajectories import Trajectories
@@ -27,7 +29,12 @@ def asked(estimator: Any, recordings: Any) -> Received:
     """Recordings for a fitted estimator with a `filter_`, checked for the channels or symbols of `fit`."""
     check_is_fitted(estimator)
     alphabet = estimator.filter_.alphabet
-    return checked(estimator, recordings) if alphabet is None else received_symbols(recordings, alphabet)
+    if alphabet is not None:
+        return received_symbols(recordings, alphabet)
+    given = checked(estimator, recordings)
+    if far := far_channels(estimator.filter_, given.trajectories):
+        warnings.warn(f"{said_of(far)}.", PsimlearnWarning, stacklevel=3)
+    return given
 
 
 def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows: int = 1) -> Received:

@@ -12,6 +12,7 @@ from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.innovations import innovations
 from psimlearn.filter.likelihood import hints_at, log_likelihood
+from psimlearn.filter.outside import Outside, outside_at
 from psimlearn.filter.step import State
 from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.streams import streams as new_streams
@@ -122,8 +123,20 @@ class Live:
 
     @property
     def unseen(self) -> Int[np.ndarray, " b"] | int:
-        """The number of rows since anything was observed; one number if it is the same for all streams."""
-        return self._streams.unseen
+        """The number of rows since anything was observed: a whole number, or for a bank an array, one for each."""
+        unseen = np.broadcast_to(self._streams.unseen, self.n_streams).copy()
+        return int(unseen[0]) if self.n_streams == 1 else unseen
+
+    @property
+    def outside(self) -> list[Outside]:
+        """The observations of the last row that lie far outside the range of the training data; mostly none.
+
+        Each is a tuple (stream, channel, factor); the factor is the distance from the mean of the training data, in
+        their standard deviations, and is above 10.
+        """
+        seen = np.broadcast_to((self._streams.clock > 0)[:, None], (self.n_streams, self._x_shape[-1]))
+        seen = seen if self._streams.missing is None else seen & ~self._streams.missing
+        return outside_at(self.filter, self._streams.recent[:, 0], seen)
 
     @property
     def log_likelihood(self) -> Any:
