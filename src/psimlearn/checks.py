@@ -43,7 +43,8 @@ def shown(value: Any) -> str:
 def whole(value: Any, name: str, least: int = 1, most: int = MOST, otherwise: str = "") -> int:
     """A count; `otherwise` names other values that the caller would have taken."""
     if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        limits = f"of at least {least}" if most == MOST else f"from {least} to {most}"
+        huge = isinstance(value, int | np.integer) and value > most
+        limits = f"from {least} to {most}" if huge or most != MOST else f"of at least {least}"
         raise SettingsError(f"{name}: required {otherwise}a whole number {limits}, received {shown(value)}.")
     return int(value)
 

@@ -138,7 +138,13 @@ def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[st
     type=click.IntRange(1),
     help="Window of PSIM: how many steps a belief covers.",
 )
-@click.option("--seed", default=0, show_default=True, help="Decides which recordings are held out together.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Decides which recordings are held out together.",
+)
 @options.output("Write the errors of every fold to a .csv or .parquet file too.")
 @options.columns()
 @options.force
