@@ -106,7 +106,7 @@ def summarised(report: Mapping[str, Any]) -> str:
         f"held-out error by steps ahead, in {unit}{', inputs to come known' if data['inputs'] else ''}:",
     ]
     steps = len(next(iter(report["errors"].values()), []))
-    lines.append(" " * 18 + "".join(f"{h:>10}" for h in range(1, steps + 1)))
+    lines.append((" " * 18 + "".join(f"{h:>9} " for h in range(1, steps + 1))).rstrip())
     lines += _rows(report["errors"])
     if "inputs_unknown" in report:
         lines += ["the same, inputs to come unknown:", *_rows(report["inputs_unknown"]["errors"])]

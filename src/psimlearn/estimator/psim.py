@@ -163,7 +163,8 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
         """
         if not hasattr(self, "filter_"):
             return self.fit(X)
-        vars(self).update(learnt_more(self, X, any_range))
+        for name, value in learnt_more(self, X, any_range).items():
+            setattr(self, name, value)
         return self
 
     def summary(self) -> str:

@@ -140,6 +140,6 @@ def _what_was_learnt(facts: Facts) -> str:
         f"Learnt from {counted(trained['recordings'], 'recording')} with {trained['rows']} rows; chosen by closed-loop "
         f"error on held-out recordings ({report['splits']})."
     )
-    said = [*report["notes"], *report.get("later", {}).get("notes", {}).values()]
-    notes = "".join(html.paragraph(f"Note: {note}.") for note in said)
+    noted = [*report["notes"], *report.get("later", {}).get("notes", {}).values()]
+    notes = "".join(html.paragraph(f"Note: {note}.") for note in noted)
     return html.section("What was learnt", lead, html.paragraph(about), html.facts(chosen), notes)
