@@ -332,6 +332,13 @@ def test_answers_larger_than_memory_are_refused_before_they_are_made(name: str, 
         ask()
 
 
+@pytest.mark.parametrize("path", [None, 3, np.nan, [], b"model.psim"])
+def test_a_path_is_a_text_or_a_path(path: Any) -> None:
+    for ask in (PSIM.load, psimlearn.load, model().save, lambda path: psimlearn.save(model().filter_, path)):
+        with pytest.raises(PsimlearnError, match="path: required"):
+            ask(path)
+
+
 @pytest.mark.parametrize("verbose", ["x", np.nan, -1, 1.5])
 def test_verbose_is_a_switch_a_number_or_a_watch(verbose: Any) -> None:
     with pytest.raises(SettingsError, match="verbose"):
