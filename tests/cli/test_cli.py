@@ -136,7 +136,7 @@ WRONG: dict[str, tuple[Callable[[Kit], list[str | Path]], str]] = {
     "no such folder": (lambda kit: ["fit", kit.train_csv, "-o", kit.folder / "no/x.psim"], "Create it"),
     "a folder": (lambda kit: ["fit", kit.train_csv, "-o", kit.folder], "received a folder"),
     "bad ending": (lambda kit: ["filter", kit.model, kit.test_csv, "-o", kit.folder / "x.txt"], ".csv or .parquet"),
-    "bad share": (lambda kit: ["fit", kit.train_csv, "--validation", "7", "-o", kit.folder / "x"], "between 0 and 1"),
+    "bad share": (lambda kit: ["fit", kit.train_csv, "--validation", "7", "-o", kit.folder / "x"], "from 0.001 to 0.5"),
     "bad method": (lambda kit: ["compare", kit.train_csv, "--methods", "arima"], "received 'arima'"),
     "bad option": (lambda kit: ["fit", kit.train_csv, "--windows", "3"], "No such option"),
     "inputs unasked": (
