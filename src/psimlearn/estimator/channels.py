@@ -25,14 +25,18 @@ def learnt_from(estimator: Any, recordings: Any, symbols: bool) -> Trajectories:
     return data
 
 
-def asked(estimator: Any, recordings: Any) -> Received:
-    """Recordings for a fitted estimator with a `filter_`, checked for the channels or symbols of `fit`."""
+def asked(estimator: Any, recordings: Any, *, any_range: bool = False) -> Received:
+    """Recordings for a fitted estimator with a `filter_`, checked for the channels or symbols of `fit`.
+
+    Recordings far outside the range of training are told, unless `any_range` says that somebody else looks at it.
+    """
     check_is_fitted(estimator)
     alphabet = estimator.filter_.alphabet
     if alphabet is not None:
         return received_symbols(recordings, alphabet)
     given = checked(estimator, recordings)
-    if far := far_channels(estimator.filter_, given.trajectories):
+    far = {} if any_range else far_channels(estimator.filter_, given.trajectories)
+    if far:
         warnings.warn(f"{said_of(far)}.", PsimlearnWarning, stacklevel=3)
     return given
 

@@ -19,7 +19,7 @@ def learnt_more(model: Any, X: Any, any_range: bool) -> dict[str, Any]:
             "partial_fit needs the sums of training, received a model without sums: a file keeps them only by "
             "save(path, with_sums=True). Use fit on all recordings."
         )
-    data = asked(model, X).trajectories
+    data = asked(model, X, any_range=True).trajectories  # `check_range` refuses what is far
     if not switch(any_range, "any_range"):
         check_range(model.filter_, model.sums_, data, model.recipe_)
     more = absorbed(model.filter_, model.learner_, model.sums_, data, model.n_rounds_, model.recipe_)
