@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import wraps
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
+import jaxtyping
 from beartype import beartype
 from jaxtyping import jaxtyped
 
@@ -30,6 +32,8 @@ checks = {"first": FIRST}
 def install(package: str) -> None:
     """Check all modules of a package that are imported from now on."""
     sys.meta_path.insert(0, _Finder(package))
+    annotations = import_module(f"{package}.shapes")  # before all others: they take their annotations from it
+    vars(annotations).update({name: getattr(jaxtyping, name) for name in annotations.__all__})
 
 
 def begin_test(core: bool = True) -> None:

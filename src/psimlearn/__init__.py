@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from psimlearn.errors import MissingExtraError as MissingExtraError
     from psimlearn.errors import ModelFileError as ModelFileError
     from psimlearn.errors import PsimlearnError as PsimlearnError
+    from psimlearn.errors import PsimlearnWarning as PsimlearnWarning
     from psimlearn.errors import SettingsError as SettingsError
     from psimlearn.estimator.psim import PSIM as PSIM
     from psimlearn.estimator.scaler import TrajectoryScaler as TrajectoryScaler
@@ -62,7 +63,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "baselines": ["KGram", "LastObservation", "TrainingMean"],
     "choose.watch": ["Watch"],
-    "errors": ["DataError", "DivergedError", "MissingExtraError", "ModelFileError", "PsimlearnError", "SettingsError"],
+    "errors": [
+        "DataError",
+        "DivergedError",
+        "MissingExtraError",
+        "ModelFileError",
+        "PsimlearnError",
+        "PsimlearnWarning",
+        "SettingsError",
+    ],
     "estimator.psim": ["PSIM"],
     "estimator.scaler": ["TrajectoryScaler"],
     "evaluate": ["compare", "errors_by_horizon"],

@@ -1,10 +1,22 @@
 """The errors of psimlearn. Every message says what was required, what was received and what to do."""
 
-__all__ = ["DataError", "DivergedError", "MissingExtraError", "ModelFileError", "PsimlearnError", "SettingsError"]
+__all__ = [
+    "DataError",
+    "DivergedError",
+    "MissingExtraError",
+    "ModelFileError",
+    "PsimlearnError",
+    "PsimlearnWarning",
+    "SettingsError",
+]
 
 
 class PsimlearnError(Exception):
     """The base class of all errors that psimlearn raises on purpose."""
+
+
+class PsimlearnWarning(UserWarning):
+    """The numbers are as asked for, but may not mean what they seem to; the message says why and what to do."""
 
 
 class DataError(PsimlearnError, ValueError):

@@ -191,7 +191,7 @@ def test_gaps_are_allowed_or_refused_clearly(name: str) -> None:
 def test_a_horizon_beyond_the_fitted_one_is_refused_clearly() -> None:
     """All members but this one go on by feeding predictions back."""
     test = recordings("lagged", TEST, 61, 0.0)
-    with pytest.raises(SettingsError, match="required at most 4, as fitted; received 5"):
+    with pytest.raises(SettingsError, match="horizon: required a whole number from 1 to 4, received 5"):
         fitted("lagged", 0.0).forecast(test, HORIZON + 1)
     for name in MEMBERS.keys() - {"lagged", "tanh network", "gated network"}:
         assert fitted(name, 0.0).forecast(test, HORIZON + 3).shape == (50, HORIZON + 3, 2)

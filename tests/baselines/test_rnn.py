@@ -118,7 +118,7 @@ def test_the_first_state_is_learnt() -> None:
 def test_settings_that_mean_nothing_are_refused() -> None:
     data = ragged([12, 12], 1, RNG(0))
     wrong: Any = {"hidden": 0}
-    with pytest.raises(SettingsError, match="hidden, horizon and batch of at least 1; received 'gru', 0, 5 and 10"):
+    with pytest.raises(SettingsError, match="hidden: required a whole number of at least 1, received 0"):
         RecurrentNetwork.fit(data, data, **wrong)
 
 

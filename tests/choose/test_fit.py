@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge as SklearnRidge
 
 from oracles import ragged
+from psimlearn.choose.fit import one_order
 from psimlearn.datasets import hard_system, random_system
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
@@ -139,12 +140,33 @@ def test_the_seed_decides_everything(learner: str) -> None:
     assert one.trials_ != other.trials_
 
 
+@pytest.mark.parametrize("validation", [0.5, recordings(1)], ids=["a share", "recordings"])
+def test_the_order_of_recordings_decides_nothing(validation: Any) -> None:
+    data = recordings()
+    settings = SMALL | {"lags": 1, "prior": "mean"}
+    fits = []
+    for order in ([0, 1, 2, 3, 4, 5], [5, 3, 1, 0, 2, 4]):
+        held = validation[order] if isinstance(validation, Trajectories) else validation
+        fits.append(PSIM(**settings | {"validation": held}).fit(data[order]))
+    assert fits[0].trials_ == fits[1].trials_
+    assert fits[0].summary() == fits[1].summary()
+    np.testing.assert_array_equal(fits[0].forecast(data, 5), fits[1].forecast(data, 5))
+
+
+def test_inputs_decide_the_order_of_recordings_with_equal_observations() -> None:
+    u = RNG(0).standard_normal((4, 3, 1))
+    given = (Trajectories.of(np.zeros((4, 3, 1)), u[order]) for order in ([0, 1, 2, 3], [2, 0, 3, 1]))
+    one, other = (data[one_order(data)] for data in given)
+    np.testing.assert_array_equal(np.asarray(one.inputs), np.asarray(other.inputs))
+
+
 @pytest.mark.parametrize("own", [True, False], ids=["own validation", "a share"])
 def test_as_published_is_the_published_algorithm(own: bool) -> None:
     rng = RNG(0)
     system = random_system(rng)
     data, held = system.simulate(250, 50, rng), system.simulate(30, 50, rng)
     fitted = PSIM.as_published(3, n_rounds=4, random_state=0, validation=held if own else 0.2).fit(data)
+    data, held = data[one_order(data)], held[one_order(held)]
     if not own:  # so many rows are split just once
         seed = int(np.random.RandomState(0).randint(2**31))
         data, held = next(folds(data, 5, RNG(seed)))

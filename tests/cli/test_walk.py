@@ -15,6 +15,9 @@ import pytest
 
 from psimlearn import PSIM, Trajectories
 
+COMMANDS = ["info", "fit", "evaluate", "forecast", "filter"]
+"""That the demo prints."""
+
 
 @pytest.mark.slow
 def test_a_walk(tmp_path: Path) -> None:
@@ -31,11 +34,23 @@ def test_a_walk(tmp_path: Path) -> None:
     files = ["model.psim", "new.csv", "recordings.csv", "report.html"]
     assert sorted(path.name for path in (tmp_path / "first").iterdir()) == files
     assert "--force" in psimlearn(*demo, expected=2)
-    commands = [line.split() for line in shown.splitlines() if line.startswith("  psimlearn ")]
-    assert [command[1] for command in commands] == ["info", "fit", "evaluate", "forecast", "filter"]
-    assert "PSIM" in psimlearn(*commands[0][1:])
-    psimlearn(*commands[1][1:])
-    assert (tmp_path / "mine.html").read_text().endswith("</body></html>\n")
+    printed = shown[shown.index("Now try:") :].splitlines()[2:]
+    results = []
+    for line in printed:  # each as it is printed, in a shell that has no psimlearn on its path
+        done = subprocess.run(
+            ["sh", "-c", line],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        results.append(done.stdout)
+    assert [line.split("psimlearn ", 1)[1].split()[0] for line in printed] == COMMANDS
+    assert "PSIM" in results[0]
+    assert len(results[-1].splitlines()) == 10
+    assert (tmp_path / "first" / "mine.html").read_text().endswith("</body></html>\n")
+    (tmp_path / "first" / "mine.psim").rename(tmp_path / "mine.psim")
     new = tmp_path / "first" / "new.csv"
     answers = list(csv.DictReader(psimlearn("filter", "mine.psim", rows=new.read_text()).splitlines()))
     asked = list(csv.DictReader(new.read_text().splitlines()))
@@ -48,6 +63,7 @@ def test_a_walk(tmp_path: Path) -> None:
     ahead = list(csv.DictReader(psimlearn("forecast", "mine.psim", str(new), "--steps", "4").splitlines()))
     np.testing.assert_allclose([float(row["x"]) for row in ahead[:4]], model.forecast(recording, 4)[0, :, 0], rtol=1e-8)
     evaluated = psimlearn("evaluate", "mine.psim", str(new))
-    errors = {line.rsplit(None, 5)[0]: float(line.split()[-5]) for line in evaluated.splitlines() if "PSIM" in line}
-    mean = next(float(line.split()[-5]) for line in evaluated.splitlines() if line.startswith("training mean"))
-    assert errors["PSIM"] < 0.3 * mean
+    lines = [line.replace("*", "").split() for line in evaluated.splitlines()]
+    (ours,) = (float(line[1]) for line in lines if line[:1] == ["PSIM"])
+    (mean,) = (float(line[2]) for line in lines if line[:2] == ["training", "mean"])
+    assert ours < 0.3 * mean

@@ -263,7 +263,7 @@ def test_the_summary_says_it_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_summary_of_inputs_and_hints() -> None:
-    assert "1 channels, 1 inputs, 2 hints" in driven().summary()
+    assert "20 recordings of 15 rows, 300 in all, 1 channel, 1 input, 2 hints" in driven().summary()
 
 
 def test_a_system_is_learnt_almost_to_its_limit() -> None:

@@ -26,6 +26,7 @@ from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.train import Recipe, best, dagger, forward
+from small import driven, model
 
 LENGTHS = [9, 30, 17, 30, 12, 21, 25, 14, 28, 11, 19, 23]
 HORIZON = 6
@@ -475,7 +476,7 @@ def test_questions_that_have_no_answer() -> None:
         live.predict(return_std=True, coverage=0.9)
     with pytest.raises(SettingsError, match="coverage: required"):
         live.predict(coverage=1.5)
-    with pytest.raises(SettingsError, match="n_streams: required at least 1"):
+    with pytest.raises(SettingsError, match="n_streams: required a whole number of at least 1"):
         Live(filter, 0)
     bare = Live(replace(filter, calibration=None, hinting=None))
     bare.update([0.0, 1.0])
@@ -539,3 +540,23 @@ def test_a_long_run_needs_no_memory_and_no_training_libraries() -> None:
     out = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True).stdout.split("\n")
     assert int(out[0]) < 50_000  # one pointer kept per row would be 160 000; Python keeps some small objects
     assert out[1] == "[]"
+
+
+@pytest.mark.parametrize("n_streams", [1, 2])
+def test_unseen_is_always_of_one_kind(n_streams: int) -> None:
+    live = model().start(n_streams)
+    rows = {"seen": np.zeros((n_streams, 2)), "blind": np.full((n_streams, 2), np.nan)}
+    for kind, expected in (("", 0), ("seen", 0), ("blind", 1), ("blind", 2), ("seen", 0)):
+        if kind:
+            live.update(rows[kind][0] if n_streams == 1 else rows[kind])
+        if n_streams == 1:
+            assert type(live.unseen) is int
+            assert live.unseen == expected
+        else:
+            assert isinstance(live.unseen, np.ndarray)
+            assert live.unseen.tolist() == [expected, expected]
+
+
+def test_a_filter_is_shown_in_one_line() -> None:
+    assert repr(model().filter_) == "Filter(Stack(window=2), 2 channels, lags 1, Linear)"
+    assert repr(driven().filter_) == "Filter(Stack(window=2), 1 channel, 1 input, lags 1, Linear)"

@@ -129,9 +129,9 @@ def test_sums_that_are_not_finite_are_refused() -> None:
         (lambda: Ridge(-0.5), "alpha: required a finite number of at least 0, received -0.5"),
         (lambda: Ridge(float("nan")), "alpha: required a finite number of at least 0, received nan"),
         (lambda: RandomFourierRidge(10, -1.0), "alpha: required a finite number of at least 0, received -1.0"),
-        (lambda: RandomFourierRidge(1), "n_features: required an even number of at least 2, received 1"),
+        (lambda: RandomFourierRidge(1), "n_features: required a whole number from 2"),
         (lambda: RandomFourierRidge(7), "n_features: required an even number of at least 2, received 7"),
-        (lambda: RandomFourierRidge(8, bandwidth_factor=0.0), "bandwidth_factor: required a number above 0"),
+        (lambda: RandomFourierRidge(8, bandwidth_factor=0.0), "bandwidth_factor: required a finite number above 0"),
     ],
 )
 def test_settings_that_have_no_meaning_are_refused(make: Callable[[], Any], message: str) -> None:

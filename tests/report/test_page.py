@@ -11,6 +11,7 @@ import pytest
 from models import gappy, model_of_gappy
 from psimlearn import PSIM, Trajectories
 from psimlearn.evaluate.calibrate import with_calibration
+from psimlearn.evaluate.residuals import cross_calibrated
 from psimlearn.filter import Stack
 from psimlearn.learners import Ridge
 from psimlearn.report import fit_page, model_page
@@ -59,15 +60,19 @@ class Outline(HTMLParser):
             self.cells.append(data)
 
 
+ALWAYS = ["Words", "How this page was made"]
 SECTIONS = [
     "What was learnt",
     "The recordings",
     "Error by steps ahead",
     "Rounds of training",
     "Predictions of a held-out recording",
+    "A forecast",
     "Calibration",
+    "Where it errs",
     "The most surprising moments",
     "What is left in the errors",
+    *ALWAYS,
 ]
 
 
@@ -81,7 +86,7 @@ def test_the_page_of_a_fit(model: PSIM, data: Trajectories) -> None:
     assert set(re.findall(r"url\(#(.*?)\)", page)) <= set(outline.ids)
     assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", page)
     assert "<script" not in page
-    assert page.count("<svg") == 7
+    assert page.count("<svg") == 8
     assert "force <N>" in outline.cells  # escaped, so that it is text again
     assert "force <N>" not in page
     assert "#0a0b0c" not in page
@@ -116,7 +121,7 @@ def test_of_a_long_recording_the_rows_are_drawn_in_which_most_happens(model: PSI
     x = np.zeros((200, 2))
     x[130, 1], x[132, 0], x[134] = 3.0, 2.0, np.nan  # changes from row 129 to row 133
     page = model_page(model.filter_, model.report_, Trajectories.of(x), {"PSIM": [0.5]})
-    (shown,) = re.findall(r"rows (\d+) to (\d+), where most happens", page)
+    (shown,) = set(re.findall(r"rows (\d+) to (\d+), where most happens", page))
     first, last = map(int, shown)
     assert last - first == 99
     assert first <= 129 < 133 <= last
@@ -138,9 +143,50 @@ def test_a_page_of_single_rows_leaves_out_what_takes_two(model: PSIM) -> None:
         "What was learnt",
         "The recordings",
         "Predictions of a held-out recording",
+        *ALWAYS,
     ]
 
 
 def test_recordings_stay_out_of_pickles(model: PSIM) -> None:
     assert model.held_out_
     assert pickle.loads(pickle.dumps(model)).held_out_ == []
+
+
+def test_the_page_says_where_the_filter_errs(model: PSIM, data: Trajectories) -> None:
+    """By channel and by recording, against errors computed apart."""
+    crossed = cross_calibrated(model.held_out_)
+    cells = Outline(fit_page(model, data)).cells
+    errors = {}
+    for filter, held in crossed:
+        for i, part in enumerate(held):
+            off = (part.values - filter.forecast(held[[i]], 1)[:, 0])[1:] / filter.scaling.scale
+            errors[held.ids[i] if held.ids else i] = off
+    together = np.concatenate(list(errors.values()))
+    for c in range(2):
+        assert f"{np.nanmean(together[:, c] ** 2):.4g}" in cells
+    worst = max(errors, key=lambda each: np.nanmean(errors[each] ** 2, axis=0).sum())
+    at = cells.index(f"{np.nanmean(errors[worst] ** 2, axis=0).sum():.4g}")
+    assert cells[at - 1] == worst
+
+
+def test_the_page_says_how_it_was_made(model: PSIM, data: Trajectories) -> None:
+    page = fit_page(model, data, made={"command": "psimlearn fit a<b>.csv", "seed": 3})
+    assert "<dt>command</dt><dd>psimlearn fit a&lt;b&gt;.csv</dd><dt>seed</dt><dd>3</dd>" in page
+    assert re.search(r"<dt>day</dt><dd>\d{4}-\d\d-\d\d</dd><dt>versions</dt><dd>psimlearn .*numpy", page)
+    assert "<dt>belief</dt>" in page
+
+
+def test_drawings_have_labels_for_those_who_cannot_see_them(model: PSIM, data: Trajectories) -> None:
+    page = fit_page(model, data)
+    assert len(re.findall(r'<svg[^>]* role="img" aria-label="[^"]{20,}"', page)) == page.count("<svg")
+
+
+@pytest.mark.parametrize(
+    ("ours", "said"), [(0.5, "is 50.0% of that of training mean"), (1.5, "training mean does better")]
+)
+def test_the_headline_compares_with_the_best_simple_method(model: PSIM, ours: float, said: str) -> None:
+    errors = {"training mean": [1.0], "last observation": [9.0], "PSIM": [ours]}
+    page = model_page(model.filter_, model.report_, gappy(2, n=3), errors)
+    (lead,) = re.findall(r'<p class="lead">(.*?)</p>', page)
+    assert said in lead
+    assert re.findall(r'<td class="best">(.*?)</td>', page) == [f"{min(1.0, ours):.4g}"]

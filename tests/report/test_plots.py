@@ -81,3 +81,11 @@ def test_plots_refuse_what_they_cannot_draw(model: PSIM, data: Trajectories, mon
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"psimlearn\[plot\]"):
         check_installed()
+
+
+def test_surprise_of_some_rows_keeps_their_numbers_and_their_past(model: PSIM, data: Trajectories) -> None:
+    whole, _ = plot_surprise(model, data[0]).get_lines()
+    part, marks = plot_surprise(model, data[0], rows=slice(7, 20), n_marked=2).get_lines()
+    np.testing.assert_array_equal(part.get_xdata(), np.arange(7, 20))
+    np.testing.assert_array_equal(part.get_ydata(), np.asarray(whole.get_ydata())[7:20])
+    assert set(marks.get_xdata()) <= set(range(7, 20))

@@ -159,7 +159,7 @@ def test_filters_without_a_gradient_are_refused() -> None:
         next(backprop(ragged([2, 1], 2, rng), data, random_start(data, Stack(2), Ridge(), rng=rng)))
     with pytest.raises(SettingsError, match="intercept=False: required a start without an intercept"):
         next(backprop(data, data, next(dagger(data, data, Stack(2), Ridge(), rng=rng)).filter, intercept=False))
-    with pytest.raises(SettingsError, match="batch: required at least 1 recording"):
+    with pytest.raises(SettingsError, match="batch: required None or a whole number of at least 1"):
         next(backprop(data, data, random_start(data, Stack(2), Ridge(), rng=rng), batch=0))
     with pytest.raises(SettingsError, match="trainer='backprop': required linear or random Fourier regression"):
         PSIM(2, trainer="backprop", learner=KNeighborsRegressor()).fit(data)

@@ -6,10 +6,10 @@ from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.baselines.constant import LastObservation
-from psimlearn.errors import DataError, SettingsError
+from psimlearn.checks import counts, number, one_of, whole
+from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, errors_by_horizon
 from psimlearn.filter import Linear, Scaling
 from psimlearn.filter.gaps import conditional_fill, error_covariance
@@ -18,6 +18,7 @@ from psimlearn.learners import Ridge
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Autoregression", "Prior"]
 
@@ -94,12 +95,14 @@ class Autoregression:
                 exist, as far as recordings are long enough: the stand-ins for missing lags predict badly, which is no
                 reason for a larger penalty.
         """
-        several = [lags] if isinstance(lags, int) else list(lags)
+        one_of(criterion, ("one-step", "window"), "criterion")
+        several = counts(lags, "lags")
         models = [model for p in several for model in _fitted(train, p, horizon, list(product(alphas, priors)))]
         steps = 1 if criterion == "one-step" else horizon
         scale = models[0].scaling.scale
         if skip is None:
             skip = min(max(several), int(validation.lengths.max()) - steps)
+        whole(max(skip, 0), "skip", 0)
 
         def errors(model: Forecaster) -> Float[np.ndarray, " steps"]:
             return errors_by_horizon(model, validation, steps, skip=max(skip, 0), scale=scale)
@@ -145,11 +148,11 @@ def _fitted(
     train: Trajectories, lags: int, horizon: int, settings: Sequence[tuple[float, Prior]]
 ) -> list[Autoregression]:
     """One autoregression for each penalty and prior, from the same examples."""
-    if min(lags, horizon) < 1 or any(prior not in get_args(Prior) for _, prior in settings):
-        raise SettingsError(
-            f"required at least 1 lag, a horizon of at least 1 and a prior of {get_args(Prior)}; received {lags} lags, "
-            f"a horizon of {horizon} and {settings}."
-        )
+    whole(lags, "lags")
+    whole(horizon, "horizon")
+    for alpha, prior in settings:
+        number(alpha, "alpha")
+        one_of(prior, get_args(Prior), "prior")
     scaling, plan = standardisation(train.values), schedule(train.offsets)
     rows = np.count_nonzero(plan.reaches(1 - lags) & plan.reaches(horizon))
     if rows < 2:

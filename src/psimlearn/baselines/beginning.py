@@ -1,11 +1,11 @@
 """Where the states of an identified system begin, and the mean of its observations."""
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.baselines.innovations import InnovationsModel, System
 from psimlearn.baselines.systems import settled
 from psimlearn.recordings.schedule import Schedule
+from psimlearn.shapes import Float
 
 __all__ = ["begun"]
 

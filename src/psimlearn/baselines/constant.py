@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward
+from psimlearn.shapes import Float
 
 __all__ = ["LastObservation", "TrainingMean"]
 

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from psimlearn.baselines.gaussian import LinearGaussian
 from psimlearn.baselines.innovations import InnovationsModel
 from psimlearn.baselines.n4sid import n4sid
 from psimlearn.baselines.smoother import Filtered, Records, filtered, parts, records, smoothed, symmetric, turned
 from psimlearn.baselines.systems import settled
-from psimlearn.errors import DivergedError, SettingsError
+from psimlearn.checks import number, whole
+from psimlearn.errors import DivergedError
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Bool, Float
 
 __all__ = ["em"]
 
@@ -50,8 +51,8 @@ def em(
         n_iter: the most iterations.
         tolerance: stop when an iteration gains less than this many nats per row.
     """
-    if n_iter < 0:
-        raise SettingsError(f"n_iter: required at least 0, received {n_iter}.")
+    whole(n_iter, "n_iter", 0)
+    number(tolerance, "tolerance")
     if start is None:
         start = n4sid(train, order, validation=validation, block_rows=block_rows)
     if isinstance(start, InnovationsModel):

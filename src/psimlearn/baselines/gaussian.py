@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman
 from psimlearn.baselines.smoother import filtered, records
 from psimlearn.baselines.systems import observability
 from psimlearn.filter import Scaling
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["LinearGaussian"]
 

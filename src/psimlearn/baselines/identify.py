@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.baselines.innovations import InnovationsModel
+from psimlearn.checks import counts, whole
 from psimlearn.errors import DataError, DivergedError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter import Scaling
@@ -14,6 +14,7 @@ from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, futures, histories
+from psimlearn.shapes import Float
 
 __all__ = ["FLOOR", "columns", "identified", "one_or_several", "orders_to_try"]
 
@@ -45,18 +46,15 @@ def orders_to_try(given: int | None, validation: Trajectories | None, most: int,
     if given is None:
         spread = {round(2 ** (j / 2)) for j in range(14)}  # 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91
         return sorted(number for number in spread if number <= most) or [most]
-    if not 1 <= given <= most:
-        raise SettingsError(f"{what}: required 1 to {most}, as the rows and channels allow; received {given}.")
-    return [given]
+    return [whole(given, what, 1, most)]
 
 
 def one_or_several(given: int | Sequence[int], validation: Trajectories | None, least: int, what: str) -> Sequence[int]:
     """Numbers of rows to try: several only where validation recordings can choose among them."""
-    several = [given] if isinstance(given, int) else list(given)
-    if not several or min(several) < least or (len(several) > 1 and validation is None):
+    several = counts(given, what, least)
+    if len(several) > 1 and validation is None:
         raise SettingsError(
-            f"{what}: required a number of at least {least}, or several and validation recordings to choose by; "
-            f"received {given}."
+            f"{what}: required one number, or validation recordings to choose by; received {several} and none."
         )
     return several
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman
 from psimlearn.baselines.systems import observability, radius
 from psimlearn.filter import Scaling
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["InnovationsModel", "System"]
 

@@ -7,14 +7,15 @@ replaces both by their predictions from the past before them; the second stage r
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.baselines.beginning import begun
 from psimlearn.baselines.identify import FLOOR, columns, identified, one_or_several, orders_to_try
 from psimlearn.baselines.innovations import InnovationsModel, System
 from psimlearn.baselines.systems import stabilised
+from psimlearn.checks import number, switch, whole
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["ivr"]
 
@@ -41,6 +42,9 @@ def ivr(
         ridge: added to the variances of the standardised observations.
         standardise: as in `n4sid`.
     """
+    whole(window, "window")
+    number(ridge, "ridge")
+    switch(standardise, "standardise")
     tried = [
         (rows, orders_to_try(rank, validation, min(window, rows) * train.n_channels, "rank"))
         for rows in one_or_several(past, validation, 1, "past")

@@ -6,11 +6,11 @@ s_{t+1} = A s_t + w_t,    x_t = C s_t + v_t,    cov(w, v) = [Q S; S' R],    s_0 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["Kalman", "StationaryKalman"]
 

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from psimlearn.checks import number, whole
 from psimlearn.errors import SettingsError
 from psimlearn.filter.conditioning import recent_symbols
 from psimlearn.filter.contexts import Contexts
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import preceding
+from psimlearn.shapes import Float, Int
 
 __all__ = ["KGram"]
 
@@ -35,14 +36,15 @@ class KGram:
             order: k, the number of symbols in a gram, the predicted one included.
             strength: how much shorter contexts count, as in `Contexts`.
         """
-        if order < 1:
-            raise SettingsError(f"k-grams: required an order of at least 1, received {order}.")
+        whole(order, "order")
+        number(strength, "strength", above=True)
         codes, v = _codes(train.values), train.n_channels
         recent = preceding(codes, train.offsets, order - 1)[:, ::-1]
         return cls(Contexts.of(recent[codes >= 0], train.values[codes >= 0], v, strength=strength))
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon v"]:
         """Entry [row t, j] holds the probabilities of x_{t+j} given x_0 .. x_{t-1}."""
+        whole(horizon, "horizon")
         recent = preceding(_codes(trajectories.values), trajectories.offsets, self.contexts.length)[:, ::-1]
         contexts, place = np.unique(recent, axis=0, return_inverse=True)
         return self._ahead(contexts, horizon)[place.ravel()]

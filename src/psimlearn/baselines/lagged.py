@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import clone
 
+from psimlearn.checks import shown, whole
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Scaling
 from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, example_rows, futures, lag_places
+from psimlearn.shapes import Float
 
 __all__ = ["Lagged"]
 
@@ -39,6 +40,10 @@ class Lagged:
             lags: how many observations to predict from.
             horizon: how many rows ahead to predict.
         """
+        whole(lags, "lags")
+        whole(horizon, "horizon")
+        if isinstance(estimator, type) or not hasattr(estimator, "predict"):
+            raise SettingsError(f"estimator: required a scikit-learn regressor, received {shown(estimator)}.")
         scaling, plan = standardisation(train.values), schedule(train.offsets)
         x = carried_forward(scaling(train.values[plan.order]), plan)
         rows, targets = example_rows(plan, horizon)
@@ -48,8 +53,7 @@ class Lagged:
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """The estimator's predictions from the rows before each row."""
-        if horizon > self.horizon:
-            raise SettingsError(f"horizon: required at most {self.horizon}, as fitted; received {horizon}.")
+        whole(horizon, "horizon", 1, self.horizon)
         plan = schedule(trajectories.offsets)
         x = carried_forward(self.scaling(trajectories.values[plan.order]), plan)
         z = x[lag_places(plan, self.lags)].reshape(len(x), -1)

@@ -10,15 +10,15 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float
 
 from psimlearn.baselines.beginning import begun
 from psimlearn.baselines.identify import FLOOR, columns, identified, one_or_several, orders_to_try
 from psimlearn.baselines.innovations import InnovationsModel, System
 from psimlearn.baselines.systems import radius, stabilised
-from psimlearn.errors import SettingsError
+from psimlearn.checks import number, one_of, switch
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["Weighting", "n4sid"]
 
@@ -48,8 +48,9 @@ def n4sid(
         standardise: measure each channel in its standard deviation. Otherwise all channels have one unit, and
             channels that vary most count most: right for principal components.
     """
-    if weighting not in get_args(Weighting):
-        raise SettingsError(f"weighting: required one of {get_args(Weighting)}, received {weighting!r}.")
+    one_of(weighting, get_args(Weighting), "weighting")
+    number(ridge, "ridge")
+    switch(standardise, "standardise")
     tried = [
         (rows, orders_to_try(order, validation, (rows - 1) * train.n_channels, "order"))
         for rows in one_or_several(block_rows, validation, 2, "block_rows")

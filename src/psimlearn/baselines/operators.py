@@ -8,14 +8,15 @@ that do the same in another basis from the moments of one, two and three words o
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
+from psimlearn.checks import share, whole
 from psimlearn.errors import SettingsError
 from psimlearn.filter import OneHotProduct
 from psimlearn.filter.onehot import onto_simplices
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
+from psimlearn.shapes import Float
 
 __all__ = ["Moments", "OperatorModel", "spectral", "word_moments"]
 
@@ -106,8 +107,8 @@ def spectral(moments: Moments, rank: int, floor: float = 0.0) -> OperatorModel:
         rank: the number of states.
         floor: the share of even odds in every prediction.
     """
-    if not 1 <= rank <= len(moments.first):
-        raise SettingsError(f"rank: required 1 to {len(moments.first)}, received {rank}.")
+    whole(rank, "rank", 1, len(moments.first))
+    share(floor, "floor")
     u = np.linalg.svd(moments.pair)[0][:, :rank]
     inverse = np.linalg.pinv(u.T @ moments.pair)
     operators = np.einsum("dr,vde,es->vrs", u, moments.triple, inverse, optimize=True)

@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.baselines.constant import LastObservation
-from psimlearn.errors import DivergedError, SettingsError
+from psimlearn.checks import number, one_of, optional, room_for, switch, whole
+from psimlearn.errors import DivergedError
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.extras import imported
 from psimlearn.filter import Scaling
@@ -18,6 +18,7 @@ from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import gridded, grids, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
+from psimlearn.shapes import Float
 from psimlearn.train.descent import Optimiser, descend, patient
 
 __all__ = ["Cell", "RecurrentNetwork"]
@@ -99,11 +100,13 @@ class RecurrentNetwork:
             standardise: measure each channel in its standard deviation. Otherwise all channels have one unit, and
                 channels that vary most count most.
         """
-        if cell not in get_args(Cell) or min(hidden, horizon, batch) < 1:
-            raise SettingsError(
-                f"required a cell of {get_args(Cell)}, hidden, horizon and batch of at least 1; received {cell!r}, "
-                f"{hidden}, {horizon} and {batch}."
-            )
+        _check_counts(hidden=hidden, horizon=horizon, batch=batch, patience=patience, n_epochs=n_epochs)
+        whole(seed, "seed", 0)
+        optional(number, rate, "rate", above=True)
+        optional(number, clip, "clip", above=True)
+        one_of(cell, get_args(Cell), "cell")
+        one_of(criterion, ("one-step", "window"), "criterion")
+        switch(standardise, "standardise")
         first = _first(train.n_channels, horizon, hidden, cell, seed)
         scaling = standardisation(train.values)
         blank = cls(first, cell, horizon, scaling if standardise else scaling.in_one_unit())
@@ -118,13 +121,13 @@ class RecurrentNetwork:
                 errors = errors_by_horizon(model, validation, steps, scale=scale)
                 yield _Epoch(model, float(np.mean(errors / usual)))
 
-        whole = _laid_out(train, blank.scaling, horizon)
+        rectangles = _laid_out(train, blank.scaling, horizon)
         descent = descend(
             _loss(cell),
             blank.network,
             None,
-            _batches(whole, batch),
-            tuple(whole),
+            _batches(rectangles, batch),
+            tuple(rectangles),
             seed=seed,
             optimiser=optimiser,
             rate=rate,
@@ -163,6 +166,13 @@ class RecurrentNetwork:
     ) -> Float[np.ndarray, "rows horizon n"]:
         ahead: np.ndarray = self.network.changes(states).reshape(len(states), self.horizon, -1) + latest[:, None]
         return ahead
+
+
+def _check_counts(**counts: Any) -> None:
+    """Refuse what is no count, and a state too large for memory."""
+    for name, value in counts.items():
+        whole(value, name)
+    room_for("hidden", counts["hidden"], 3 * counts["hidden"])
 
 
 class _Epoch(NamedTuple):

@@ -7,11 +7,11 @@ the same entries, such as all recordings of one length without gaps, share their
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.baselines.kalman import Kalman
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Filtered", "Records", "Smoothed", "filtered", "parts", "records", "smoothed", "symmetric", "turned"]
 

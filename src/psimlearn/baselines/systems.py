@@ -2,7 +2,8 @@
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float
+
+from psimlearn.shapes import Float
 
 __all__ = ["observability", "radius", "settled", "stabilised"]
 

@@ -1,9 +1,11 @@
 """From recordings and settings to a finished filter: split, choose, descend, train on everything, calibrate, report."""
 
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out, start
@@ -15,14 +17,16 @@ from psimlearn.choose.settings import Settings
 from psimlearn.choose.spaces import cautious_recipe, given_space
 from psimlearn.choose.splits import Split, in_blocks, in_words, is_cut, long_enough, splits_of
 from psimlearn.choose.strategy import Methods, Strategy
-from psimlearn.choose.summary import described
+from psimlearn.choose.summary import counted, described
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate.calibrate import blind
 from psimlearn.extras import imported
 from psimlearn.filter import Filter, OneHot
+from psimlearn.filter.scaling import constant_channels
 from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Int
 from psimlearn.train.backprop import backprop, randomised
 from psimlearn.train.dagger import first_round, next_round
 from psimlearn.train.forward import step_by_step
@@ -31,7 +35,7 @@ from psimlearn.train.refined import refined
 from psimlearn.train.score import HeldOut, Round, scored, spectral_radius
 from psimlearn.train.start import Beginning
 
-__all__ = ["Fitted", "fitted"]
+__all__ = ["Fitted", "fitted", "one_order"]
 
 N_EPOCHS, PATIENCE = 400, 20
 """The most epochs of back-propagation, as in the paper, and how many may pass without a better one."""
@@ -103,7 +107,14 @@ def fitted(
     strategy = SYMBOLS if isinstance(settings.features, OneHot) else NUMBERS
     if settings.trainer.endswith("backprop"):  # before the work rather than after it
         imported("optax", "grad")
+    order = one_order(data)
+    data, groups = data[order], None if groups is None else groups[order]
     data, groups, notes = long_enough(data, settings.features.window, groups)
+    if isinstance(settings.validation, Trajectories):
+        settings = replace(settings, validation=settings.validation[one_order(settings.validation)])
+    notes += [] if strategy is SYMBOLS else _constants(data)
+    for note in notes:
+        tell(note)
     splits = splits_of(data, settings, np.random.default_rng(seed), groups)
     if splits:
         choice = _chosen(data, splits, strategy, settings, seed, tell)
@@ -138,6 +149,26 @@ def fitted(
         report,
         choice.held_out if splits else [],
     )
+
+
+def one_order(data: Trajectories) -> Int[np.ndarray, " m"]:
+    """An order of recordings that their contents decide, so that a fit does not depend on the order given."""
+    if len(data) == 1:
+        return np.zeros(1, dtype=np.int64)
+    contents = [array for array in (data.values, data.inputs, data.hints) if array is not None]
+    edges = list(pairwise(data.offsets))
+    keys = [blake2b(b"".join(array[first:last].tobytes() for array in contents)).digest() for first, last in edges]
+    return np.array(sorted(range(len(data)), key=keys.__getitem__))
+
+
+def _constants(data: Trajectories) -> list[str]:
+    """A note on channels that never change."""
+    names = [repr(c if data.names is None else data.names[c]) for c in constant_channels(data.values)]
+    if not names:
+        return []
+    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    count = counted(len(names), "channel")
+    return [f"{count} never changed in these recordings ({some}): without part in likelihoods and calibration"]
 
 
 def _shares(settings: Settings, splits: list[Split]) -> bool:

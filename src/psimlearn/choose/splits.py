@@ -5,12 +5,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 from psimlearn.choose.settings import Settings
 from psimlearn.errors import DataError
 from psimlearn.evaluate import folds, time_folds
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Int
 
 __all__ = ["Split", "in_blocks", "in_words", "is_cut", "long_enough", "splits_of"]
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, Measure, errors_by_horizon
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
-__all__ = ["NATS", "described", "error_table", "summarised"]
+__all__ = ["NATS", "counted", "described", "error_table", "summarised", "verdict"]
 
 LEARNERS = {
     "Ridge": "linear regression",
@@ -69,50 +69,101 @@ def error_table(
     return table
 
 
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: 1 recording, 2 recordings."""
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def verdict(errors: Mapping[str, Sequence[float]], ours: str = "PSIM") -> str:
+    """One sentence on the filter beside the best simple method one step ahead; empty without both."""
+    others = {name: error[0] for name, error in errors.items() if name != ours and len(error) and error[0] > 0}
+    if ours not in errors or not others or not np.isfinite([errors[ours][0], min(others.values())]).all():
+        return ""
+    best = min(others, key=others.__getitem__)
+    share = errors[ours][0] / others[best]
+    if share > 1:
+        return f"one step ahead {best} does better: the error of {ours} is {share - 1:.1%} above its error"
+    return f"one step ahead the error of {ours} is {share:.1%} of that of {best}, the best simple method"
+
+
 def summarised(report: Mapping[str, Any]) -> str:
     """The report as text."""
-    data, choices, symbolic = report["data"], report["choices"], report["units"] == NATS
-    what = "symbols" if symbolic else "channels"
-    unit = NATS if symbolic else f"squared {report['units']}, channels summed"
-    extras = "".join(f", {data[what]} {what}" for what in ("inputs", "hints") if data[what])
-    gaps = f", {data['missing']:.1%} missing" if data["missing"] else ""
-    ridge = "" if choices["alpha"] is None else f", ridge {choices['alpha']:.0e}"
-    bandwidth = "" if choices["bandwidth_factor"] is None else f", bandwidth factor {choices['bandwidth_factor']:g}"
-    learner = LEARNERS.get(choices["learner"], choices["learner"]) + ridge + bandwidth
-    level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"
-    recipe = (
-        f"contexts of {choices['lags']}, {choices['floor'] or 0:.2g} of every belief"
-        if symbolic
-        else f"lags {choices['lags']}, prior {choices['prior']!r}, belief weight {choices['belief_weight']:g}{level}, "
-        f"rank {choices['rank'] or 'full'}"
-    )
+    data, choices = report["data"], report["choices"]
+    unit = NATS if report["units"] == NATS else f"squared {report['units']}, channels summed"
     radius = "" if report["radius"] is None else f", spectral radius {report['radius']:.3f}"
     epochs = "" if choices.get("epochs") is None else f", {choices['epochs']} epochs"
     outside = f", {report['outside']:.1%} of later examples outside it" if "outside" in report else ""
     lines = [
+        f"data       {_described(report)}",
+        *_later(report),
+        f"chosen     {_chosen(report)}; {choices['trainer']}, round {choices['best_round']}{epochs}",
+        f"held out   {report['splits']}; {counted(report['tried'], 'setting')} tried, {report['diverged']} diverged",
         (
-            f"data       {data['recordings']} recordings of {data['shortest']} to {data['longest']} rows, "
-            f"{data['rows']} in all, {data['channels']} {what}{extras}{gaps}"
-        ),
-        (f"chosen     {learner}; {recipe}; {choices['trainer']}, round {choices['best_round']}{epochs}"),
-        f"held out   {report['splits']}; {report['tried']} settings tried, {report['diverged']} diverged",
-        (
-            f"in loop    {report['clipped']:.1%} of beliefs on the edge of the box{outside}, {report['dropped']} rows "
-            f"dropped{radius}"
+            f"in loop    {report['clipped']:.1%} of beliefs on the edge of the box{outside}, "
+            f"{counted(report['dropped'], 'row')} dropped{radius}"
         ),
         "",
         f"held-out error by steps ahead, in {unit}{', inputs to come known' if data['inputs'] else ''}:",
     ]
     steps = len(next(iter(report["errors"].values()), []))
-    lines.append(" " * 18 + "".join(f"{h:>10}" for h in range(1, steps + 1)))
+    lines.append((" " * 18 + "".join(f"{h:>9} " for h in range(1, steps + 1))).rstrip())
     lines += _rows(report["errors"])
     if "inputs_unknown" in report:
         lines += ["the same, inputs to come unknown:", *_rows(report["inputs_unknown"]["errors"])]
-    lines += ["", *(f"note: {note}" for note in report["notes"])] if report["notes"] else []
+    lines += [f"* the least; {verdict(report['errors'])}"] if verdict(report["errors"]) else []
+    notes = [*report["notes"], *report.get("later", {}).get("notes", {}).values()]
+    lines += ["", *(f"note: {note}" for note in notes)] if notes else []
     return "\n".join(lines)
 
 
+def _described(report: Mapping[str, Any]) -> str:
+    """The recordings in words."""
+    data = report["data"]
+    symbols = report["units"] == NATS
+    width = counted(data["channels"], "symbol" if symbols else "channel")
+    extras = "".join(f", {counted(data[f'{what}s'], what)}" for what in ("input", "hint") if data[f"{what}s"])
+    gaps = f", {data['missing']:.1%} missing" if data["missing"] else ""
+    same = data["shortest"] == data["longest"]
+    length = counted(data["longest"], "row") if same else f"{data['shortest']} to {data['longest']} rows"
+    total = f", {data['rows']} in all" if data["recordings"] > 1 else ""
+    return f"{counted(data['recordings'], 'recording')} of {length}{total}, {width}{extras}{gaps}"
+
+
+def _later(report: Mapping[str, Any]) -> list[str]:
+    """A line on recordings that were learnt from later, and what became of the error on the earlier ones."""
+    if "later" not in report:
+        return []
+    later = report["later"]
+    harm = (
+        "" if later["harm"] is None else f"; the last changed the error on earlier examples by {later['harm'] - 1:+.1%}"
+    )
+    error = f", {later['errors'][0]:.4g} on its recordings before they were learnt" if later["errors"] else ""
+    count = f"{counted(later['recordings'], 'recording')} of these, {counted(later['rows'], 'row')}"
+    updates = counted(later["updates"], "update")
+    return [f"later      {count}, in {updates}{harm}{error}; settings and errors below are of the first fit"]
+
+
+def _chosen(report: Mapping[str, Any]) -> str:
+    """The learner and the recipe in words."""
+    choices = report["choices"]
+    ridge = "" if choices["alpha"] is None else f", ridge {choices['alpha']:.0e}"
+    bandwidth = "" if choices["bandwidth_factor"] is None else f", bandwidth factor {choices['bandwidth_factor']:g}"
+    learner = LEARNERS.get(choices["learner"], choices["learner"]) + ridge + bandwidth
+    if report["units"] == NATS:
+        return f"{learner}; contexts of {choices['lags']}, {choices['floor'] or 0:.2g} of every belief"
+    level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"
+    return (
+        f"{learner}; lags {choices['lags']}, prior {choices['prior']!r}, belief weight {choices['belief_weight']:g}"
+        f"{level}, rank {choices['rank'] or 'full'}"
+    )
+
+
 def _rows(errors: Mapping[str, Sequence[float]]) -> list[str]:
-    """A line for each method, the simplest first."""
+    """A line for each method, the simplest first; a star after the least error of each column."""
     names = sorted(errors, key=lambda name: METHODS.index(name) if name in METHODS else -1)
-    return [f"{name:18}" + "".join(f"{e:10.4g}" for e in errors[name]) for name in names]
+    least = [min(column) for column in zip(*(errors[name] for name in names), strict=True)]
+
+    def cell(error: float, best: float) -> str:
+        return f"{error:9.4g}{'*' if error == best else ' '}"
+
+    return [f"{name:18}" + "".join(map(cell, errors[name], least)).rstrip() for name in names]

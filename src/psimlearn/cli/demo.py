@@ -1,5 +1,8 @@
 """`psimlearn demo`: a filter learnt from simulated recordings, beside the best possible one, which is known."""
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +30,10 @@ START = 20
     "n_recordings",
     default=200,
     show_default=True,
-    type=click.IntRange(10),
+    type=click.IntRange(10, 100_000),
     help="Number of recordings.",
 )
-@click.option("--length", default=100, show_default=True, type=click.IntRange(30), help="Rows of a recording.")
+@click.option("--length", default=100, show_default=True, type=click.IntRange(30, 100_000), help="Rows of a recording.")
 @options.force
 def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
     """Learn a filter from simulated recordings and set it beside the optimal one.
@@ -75,7 +78,8 @@ def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
         write_table(paths[name], _keys(data), data.names or (), data.values)
     model.save(paths["model.psim"])
     written = ["recordings.csv", "new.csv", "model.psim", *_report(model, train, paths["report.html"])]
-    click.echo(f"In {folder}/: {', '.join(written)}. Now try:\n\n{_next(folder)}")
+    commands = _next(folder, with_report="report.html" in written)
+    click.echo(f"In {folder}/: {', '.join(written)}. Now try:\n\n{commands}")
 
 
 def _free(folder: Path, force: bool) -> dict[str, Path]:
@@ -122,15 +126,30 @@ def _report(model: Any, data: Any, path: Path) -> list[str]:
     return [path.name]
 
 
-def _next(folder: Path) -> str:
-    """Commands to try next."""
-    return "\n".join(
-        f"  psimlearn {words}"
-        for words in (
-            f"info {folder}/model.psim",
-            f"fit {folder}/recordings.csv -o mine.psim --report mine.html",
-            f"evaluate {folder}/model.psim {folder}/new.csv",
-            f"forecast {folder}/model.psim {folder}/new.csv --steps 10",
-            f"filter {folder}/model.psim - < {folder}/new.csv | head",
-        )
+def _next(folder: Path, with_report: bool) -> str:
+    """Commands to try next, as they can be typed in this shell."""
+    here, made = shlex.quote(str(folder)), " --report {0}/mine.html" * with_report
+    commands = (
+        "info {0}/model.psim",
+        "fit {0}/recordings.csv -o {0}/mine.psim --force" + made,
+        "evaluate {0}/model.psim {0}/new.csv",
+        "forecast {0}/model.psim {0}/new.csv --steps 10",
+        "filter {0}/model.psim - < {0}/new.csv | head",
     )
+    return "\n".join(f"  {_program()} {words.format(here)}" for words in commands)
+
+
+def _program() -> str:
+    """The words that run this program: its name only where the shell finds the same installation by it."""
+    beside = Path(sys.executable).with_name("psimlearn")
+    found = shutil.which("psimlearn")
+    if found is not None and beside.exists() and Path(found).samefile(beside):
+        return "psimlearn"
+    if beside.exists():
+        return shlex.quote(_short(beside))
+    return f"{shlex.quote(_short(Path(sys.executable)))} -m psimlearn"
+
+
+def _short(path: Path) -> str:
+    """The path from the present folder, where it lies below it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.cli.formats import csv_cell, csv_numbers
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
 from psimlearn.files.atomic import atomic
+from psimlearn.shapes import Float
 
 __all__ = ["check_free", "check_names", "csv_text", "write_table", "write_text", "written"]
 

@@ -61,7 +61,7 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
     """
     from psimlearn.cli.columns import Columns
     from psimlearn.cli.files import check_free, write_text
-    from psimlearn.cli.progress import learnt
+    from psimlearn.cli.progress import command, learnt
     from psimlearn.cli.recordings import recordings
     from psimlearn.estimator.psim import PSIM
     from psimlearn.report.plots import check_installed
@@ -90,5 +90,6 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
     if report is not None:
         from psimlearn.report import fit_page
 
-        write_text(report, fit_page(model, given.data))
+        made = {"recordings": data, "seed": others["seed"], "command": command()}
+        write_text(report, fit_page(model, given.data, made=made))
         click.echo(f"report in {report}")

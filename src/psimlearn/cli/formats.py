@@ -7,7 +7,8 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+
+from psimlearn.shapes import Float
 
 __all__ = ["csv_cell", "csv_numbers", "json_lines"]
 

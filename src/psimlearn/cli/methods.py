@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.baselines import LastObservation, RecurrentNetwork, TrainingMean
 from psimlearn.baselines.tuned import Split, tuned_autoregression, tuned_em, tuned_ivr, tuned_n4sid
@@ -13,6 +12,7 @@ from psimlearn.evaluate import Forecaster
 from psimlearn.evaluate.compare import Fit
 from psimlearn.evaluate.folds import cut
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float, Int
 
 __all__ = ["METHODS", "Patchwork", "autoregression", "cross_fitted", "subspace"]
 

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from psimlearn.cli.columns import NO_COLUMNS, Columns
+from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.files.model import read
 from psimlearn.filter import Filter
+from psimlearn.filter.outside import far_channels, said_of
 
 __all__ = ["Model", "opened", "read_for"]
 
@@ -47,6 +49,8 @@ def read_for(model: Model, source: str, options: Mapping[str, Any]) -> Any:
             f"{source}: required {required[0]} channels and {required[1]} inputs as in training, received "
             f"{received[0]} and {received[1]}. Name the columns as they were named in training."
         )
+    if far := far_channels(model.filter, given.data):
+        say(f"note: {source}: {said_of(far)}.")
     return given
 
 

@@ -1,10 +1,12 @@
 """Progress bars for fitting; Ctrl-C ends a stage and keeps the best filter so far."""
 
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from types import FrameType
 from typing import Any
 
@@ -12,20 +14,70 @@ from psimlearn.choose.watch import Stage, Watch
 from psimlearn.cli.columns import Columns
 from psimlearn.cli.options import say
 
-__all__ = ["bar", "learnt", "watched"]
+__all__ = ["bar", "command", "learnt", "left_in_words", "watched"]
 
+RACERS = 5
+"""How many runs race, as a rule: three kinds, and two more ridges for the best of them."""
 DOING = {"trying settings": "trying settings", "racing": "rounds of training", "training": "training on everything"}
 
 
-def bar() -> Any:
-    """A progress bar on standard error, with the time left; silent if standard error is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def command() -> str:
+    """The command line of this process, as one could type it again."""
+    return shlex.join(["psimlearn", *sys.argv[1:]])
 
-    parts = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(
-        *parts, TextColumn("left"), console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    )
+
+def bar() -> Any:
+    """A progress bar on standard error, with the time left of the whole job; silent if that is no terminal.
+
+    Every task has a field `left`: words, because the bars of rich know the pace of one stage only.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    parts = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    return Progress(*parts, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+def left_in_words(seconds: float | None) -> str:
+    """The time left, roughly; nothing while it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s left"
+    return f"about {round(seconds / 60)} min left"
+
+
+class Pace:
+    """The time left of a whole fit, from the pace of its rounds; not known before the first rounds.
+
+    A fit tries settings, races `RACERS` runs for a quarter of the rounds, runs the leader to the end and trains on
+    everything for at most as many rounds.
+    """
+
+    def __init__(self) -> None:
+        self.began: float | None = None
+        self.rounds = 0
+        self.race: int | None = None
+
+    def left(self, stage: Stage, done: int, total: int, now: float) -> float | None:
+        """Seconds left when a stage is this far."""
+        if stage == "trying settings":
+            self.began, self.rounds, self.race = None, 0, None
+            return None
+        if self.began is None:  # the first round may have compiled or laid out something
+            self.began = now
+            self.race = total if stage == "racing" else None
+            return None
+        self.rounds += 1
+        return (now - self.began) / self.rounds * self._rounds_left(stage, done, total)
+
+    def _rounds_left(self, stage: Stage, done: int, total: int) -> int:
+        if stage == "training":
+            return total - done
+        if self.race is None or total > self.race:  # the leader runs to the end
+            return 2 * total - done
+        whole = 4 * (self.race - 1)
+        return max(RACERS * self.race - self.rounds, 0) + 2 * whole
 
 
 class Shown(Watch):
@@ -36,6 +88,7 @@ class Shown(Watch):
         self.stage: Stage = "trying settings"
         self.ended: set[str] = set()
         self.tasks: dict[Stage, Any] = {}
+        self.pace = Pace()
 
     def __call__(self, message: str) -> None:
         """Print a message above the bars, or on a line if there are no bars."""
@@ -47,11 +100,14 @@ class Shown(Watch):
     def goes_on(self, stage: Stage, done: int, total: int) -> bool:
         """Update the bar of a stage; False if Ctrl-C was pressed during this part of fitting."""
         self.stage = stage
+        left = left_in_words(self.pace.left(stage, done, total, monotonic()))
         if stage not in self.tasks:
-            self.tasks[stage] = self.progress.add_task(DOING[stage], total=total)
+            self.tasks[stage] = self.progress.add_task(DOING[stage], total=total, left=left)
         elif done == 1:
             self.progress.reset(self.tasks[stage], total=total)
-        self.progress.update(self.tasks[stage], completed=done, total=total)
+        for task in self.tasks.values():
+            self.progress.update(task, left="")
+        self.progress.update(self.tasks[stage], completed=done, total=total, left=left)
         return self._part() not in self.ended
 
     def interrupt(self, _: int, __: FrameType | None) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 from psimlearn.cli.columns import NO_COLUMNS, Columns
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.recordings.tables import MAX_BYTES, Files, find, read_archives, read_table
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Int
 
 __all__ = ["Recordings", "recordings"]
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.cli.rows import ParsedRow
 from psimlearn.errors import DataError
@@ -13,6 +12,7 @@ from psimlearn.filter import Filter, RandomFourier, State
 from psimlearn.filter.doubt import Doubt, together
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answers
+from psimlearn.shapes import Float
 
 __all__ = ["Session", "Sessions", "Step"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.datasets.skeleton import DOFS, Motion, Skeleton, rotation
 from psimlearn.errors import DataError
+from psimlearn.shapes import Float
 
 __all__ = ["read_amc", "read_asf", "text"]
 

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.baselines.operators import Moments, OperatorModel
+from psimlearn.checks import generator, room_for, whole
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Feedback, Filter, Linear, OneHot, OneHotProduct, Scaling
 from psimlearn.filter.conditioning import Conditional
 from psimlearn.filter.onehot import drawn
+from psimlearn.shapes import Float, Int
 
 __all__ = ["HiddenMarkov", "long_memory_hmm", "three_state_hmm", "two_state_hmm"]
 
@@ -24,6 +25,8 @@ class HiddenMarkov:
 
     def simulate(self, n_sequences: int, length: int, rng: np.random.Generator) -> Int[np.ndarray, "m T"]:
         """Draw symbols 0 .. v-1, one row per sequence."""
+        room_for("n_sequences", whole(n_sequences, "n_sequences"), whole(length, "length"))
+        generator(rng)
         state = drawn(np.tile(self.start, (n_sequences, 1)), rng)
         symbols = np.empty((n_sequences, length), dtype=np.int64)
         for t in range(length):
@@ -104,6 +107,7 @@ def two_state_hmm() -> HiddenMarkov:
 
 def three_state_hmm(rng: np.random.Generator) -> HiddenMarkov:
     """Three states and three symbols with random, rather sticky and rather distinct columns; starts stationary."""
+    generator(rng)
     transition = 0.5 * np.eye(3) + 0.5 * rng.dirichlet(np.ones(3), size=3).T
     emission = 0.5 * np.eye(3) + 0.5 * rng.dirichlet(np.ones(3), size=3).T
     return HiddenMarkov(transition, emission, np.linalg.matrix_power(transition, 1000)[:, 0])

@@ -7,13 +7,18 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.signal
-from jaxtyping import Float
 
 from psimlearn.baselines.kalman import Kalman, StationaryKalman
+from psimlearn.checks import generator, number, room_for, whole
 from psimlearn.filter import Feedback, Filter, Linear, Scaling, Stack
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["LinearSystem", "Stationary", "hard_system", "long_memory_system", "random_system"]
+
+
+MOST_STATES = 1000
+"""The most states and outputs of a random system."""
 
 
 class Stationary(NamedTuple):
@@ -55,6 +60,8 @@ class LinearSystem:
     ) -> Trajectories:
         """Draw recordings. Only with the default start is the stationary Kalman filter optimal from the first row."""
         n_states, n = self.S.shape
+        room_for("n_trajectories", whole(n_trajectories, "n_trajectories"), whole(length, "length"), n)
+        generator(rng)
         root = _root(np.block([[self.Q, self.S], [self.S.T, self.R]]))
         start = _root(self.stationary.P if start_covariance is None else start_covariance)
         s = self.mean + rng.standard_normal((n_trajectories, n_states)) @ start.T
@@ -76,6 +83,7 @@ class LinearSystem:
 
     def errors(self, horizon: int) -> Float[np.ndarray, " horizon"]:
         """The optimal filter's expected squared error 1 to `horizon` steps ahead: tr(C P_j C' + R)."""
+        whole(horizon, "horizon")
         P, out = self.stationary.P, []
         for _ in range(horizon):
             out.append(np.trace(self.C @ P @ self.C.T + self.R))
@@ -84,6 +92,7 @@ class LinearSystem:
 
     def observability(self, window: int) -> Float[np.ndarray, "kn s"]:
         """O = [C; CA; ..; CA^{k-1}], which maps states to beliefs."""
+        whole(window, "window")
         return np.concatenate([self.C @ np.linalg.matrix_power(self.A, j) for j in range(window)])
 
     def predictive_filter(self, window: int) -> Filter:
@@ -111,6 +120,11 @@ def random_system(
 
     `noise` scales the observation noise.
     """
+    generator(rng)
+    whole(n_states, "n_states", most=MOST_STATES)
+    whole(n_outputs, "n_outputs", most=MOST_STATES)
+    number(radius, "radius")
+    number(noise, "noise", above=True)
     A = rng.standard_normal((n_states, n_states))
     A *= radius / np.abs(np.linalg.eigvals(A)).max()
     return LinearSystem(

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from psimlearn.checks import generator, room_for, whole
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["PENDULUM_FLOOR", "noisy_pendulum"]
@@ -12,6 +13,8 @@ PENDULUM_FLOOR = 0.18
 
 def noisy_pendulum(n_trajectories: int, length: int, rng: np.random.Generator) -> Trajectories:
     """Sine and cosine of the angle of a pendulum released at a random angle, with noise of standard deviation 0.3."""
+    room_for("n_trajectories", whole(n_trajectories, "n_trajectories"), whole(length, "length"), 2)
+    generator(rng)
     angle = rng.uniform(-np.pi, np.pi, n_trajectories)
     speed = rng.standard_normal(n_trajectories)
     x = np.empty((n_trajectories, length, 2))

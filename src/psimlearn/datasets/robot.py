@@ -6,12 +6,12 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.archives import arrays
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["SNAP_CHANNELS", "SNAP_UNITS", "block_means", "raw_snap_assembly", "snap_assembly", "trials"]
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+
+from psimlearn.shapes import Float, Int
 
 __all__ = ["DOFS", "Motion", "Skeleton", "positions", "rotation"]
 

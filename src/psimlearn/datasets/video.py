@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, UInt8
 
 from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
 from psimlearn.recordings.archives import arrays
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float, UInt8
 
 __all__ = ["PrincipalComponents", "beach", "flag", "frames", "ocean", "pixels", "principal_components"]
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.datasets.asfamc import read_amc, read_asf
 from psimlearn.datasets.cmu import WALKS
@@ -13,6 +12,7 @@ from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.archives import arrays
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["HEADINGS", "METRES_PER_UNIT", "N_FRAMES", "faced", "walking"]
 

@@ -4,15 +4,16 @@ import warnings
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from psimlearn.errors import DataError
+from psimlearn.errors import DataError, PsimlearnWarning
+from psimlearn.filter.outside import far_channels, said_of
 from psimlearn.recordings.arrays import unmasked
 from psimlearn.recordings.forms import Received, is_table, received, received_symbols
 from psimlearn.recordings.frames import is_frame
 from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float, Int
 
 __all__ = ["asked", "checked", "future_inputs", "grouped", "learnt_from", "remember"]
 
@@ -43,13 +44,19 @@ def _warn_of_wide_arrays(data: Trajectories) -> None:
         )
 
 
-def asked(estimator: Any, recordings: Any) -> Received:
-    """Recordings for a fitted estimator with a `filter_`, checked for the channels or symbols and the step of `fit`."""
+def asked(estimator: Any, recordings: Any, *, any_range: bool = False) -> Received:
+    """Recordings for a fitted estimator with a `filter_`, checked for the channels or symbols and the step of `fit`.
+
+    Recordings far outside the range of training are told, unless `any_range` says that somebody else looks at it.
+    """
     check_is_fitted(estimator)
     alphabet = estimator.filter_.alphabet
     given = checked(estimator, recordings) if alphabet is None else received_symbols(recordings, alphabet)
     data = given.trajectories
     check_step(getattr(estimator, "step_", None), data.step, len(data.values))
+    far = {} if any_range or alphabet is not None else far_channels(estimator.filter_, data)
+    if far:
+        warnings.warn(f"{said_of(far)}.", PsimlearnWarning, stacklevel=3)
     return given
 
 

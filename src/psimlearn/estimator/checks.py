@@ -1,55 +1,38 @@
-"""Checks of single parameters: each returns the value in one type, or says what was required and what was received."""
+"""Checks of parameters of `PSIM` that take several kinds of values; `psimlearn.checks` has the checks of one kind."""
 
 from typing import Any
 
-import numpy as np
 from sklearn.utils import check_random_state
 
+from psimlearn.checks import number, room_for, shown, whole
 from psimlearn.choose.watch import Printed, Watch
 from psimlearn.errors import SettingsError
 
-__all__ = [
-    "at_least_one",
-    "is_auto",
-    "level_weight_of",
-    "not_negative",
-    "one_of",
-    "rank_of",
-    "seed_of",
-    "switch",
-    "watch_of",
-]
+__all__ = ["is_auto", "level_weight_of", "rank_of", "rows_ahead", "seed_of", "share_of", "watch_of"]
 
-
-def at_least_one(value: Any, name: str, otherwise: str = "") -> int:
-    """A count; `otherwise` names other values that the caller would have taken."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SettingsError(f"{name}: required {otherwise}a whole number of at least 1, received {value!r}.")
-    return int(value)
-
-
-def not_negative(value: Any, name: str) -> float:
-    """A weight."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
-        raise SettingsError(f"{name}: required 'auto' or a number of at least 0, received {value!r}.")
-    return float(value)
+MOST_HELD_OUT = 0.5
+"""The largest share to hold out: at least two splits are made, and each recording is held out once at most."""
 
 
 def level_weight_of(value: Any) -> Any:
     """A weight, None or "auto"."""
-    return value if value is None or is_auto(value) else not_negative(value, "level_weight")
+    return value if value is None or is_auto(value) else number(value, "level_weight", otherwise="None, 'auto' or ")
 
 
 def rank_of(value: Any) -> Any:
     """A count, None or "auto"."""
-    return value if value is None or is_auto(value) else at_least_one(value, "rank", "None, 'auto' or ")
+    return value if value is None or is_auto(value) else whole(value, "rank", otherwise="None, 'auto' or ")
 
 
-def switch(value: Any, name: str) -> bool:
-    """True or False."""
-    if not isinstance(value, bool | np.bool):
-        raise SettingsError(f"{name}: required True or False, received {value!r}.")
-    return bool(value)
+def share_of(value: Any) -> float:
+    """The share of recordings to hold out."""
+    return number(value, "validation", 0.001, MOST_HELD_OUT, otherwise="recordings, or as a share of the recordings ")
+
+
+def rows_ahead(value: Any, name: str, n: int, n_channels: int) -> int:
+    """How many rows ahead to predict for each of n recordings or rows, if the answer fits into memory."""
+    room_for(name, n, whole(value, name), n_channels)
+    return int(value)
 
 
 def is_auto(value: Any) -> bool:
@@ -57,25 +40,24 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def one_of(value: Any, words: tuple[str, ...], name: str) -> Any:
-    """One of some words."""
-    if not (isinstance(value, str) and value in words):
-        raise SettingsError(f"{name}: required one of {words}, received {value!r}.")
-    return value
-
-
 def seed_of(random_state: Any) -> int:
     """One number that decides everything random."""
     try:
+        if isinstance(random_state, bool):  # scikit-learn takes True for 1
+            raise ValueError
         return int(check_random_state(random_state).randint(2**31))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise SettingsError(
-            f"random_state: required None, a whole number or a RandomState, received {random_state!r}."
+            f"random_state: required None, a whole number from 0 to {2**32 - 1} or a RandomState, received "
+            f"{shown(random_state)}."
         ) from error
 
 
 def watch_of(verbose: Any) -> Watch:
-    """The watch that receives progress."""
+    """The watch that receives progress; scikit-learn's whole numbers of at least 0 do for True and False."""
     if isinstance(verbose, Watch):
         return verbose
-    return Printed() if verbose else Watch()
+    if verbose is None:  # as a file keeps it
+        return Watch()
+    loud = verbose if isinstance(verbose, bool) else whole(verbose, "verbose", 0, otherwise="True, False, a Watch or ")
+    return Printed() if loud else Watch()

@@ -7,9 +7,10 @@ from typing import Any, get_args
 import numpy as np
 from sklearn.base import is_regressor
 
+from psimlearn.checks import number, one_of, shown, switch, whole
 from psimlearn.choose.settings import Settings, Trainer
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.estimator.checks import at_least_one, is_auto, level_weight_of, not_negative, one_of, rank_of, switch
+from psimlearn.estimator.checks import is_auto, level_weight_of, rank_of, share_of
 from psimlearn.filter import Features, OneHot, OneHotMarginals, OneHotProduct, SecondMoment, Stack, StackSquares
 from psimlearn.learners import Learner, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
@@ -37,6 +38,8 @@ WINDOW = 5
 """The window where none is given."""
 HANDY = 64
 """The most probabilities in a belief about symbols, where its window is not given."""
+MOST_ROUNDS = 10_000
+"""The most rounds of DAgger: some tens are usual, and a slip of the keyboard would run for ever."""
 LOGISTIC_ALPHA = 1e-5
 """The penalty of logistic regression where it is not chosen."""
 
@@ -65,7 +68,7 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
     given = dict(parameters)
     recipe = given["recipe"]
     if not (recipe is None or isinstance(recipe, Recipe)):
-        raise SettingsError(f"recipe: required a Recipe or None, received {recipe!r}.")
+        raise SettingsError(f"recipe: required a Recipe or None, received {shown(recipe)}.")
     box, feedthrough = switch(given["box"], "box"), switch(given["feedthrough"], "feedthrough")
     features = _features(given["features"], _window(given["window"], given["features"], data.n_channels))
     settings = Settings(
@@ -74,13 +77,13 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         if isinstance(features, OneHot)
         else _learner(given["learner"]),
         trainer=one_of(given["trainer"], get_args(Trainer), "trainer"),
-        n_rounds=at_least_one(given["n_rounds"], "n_rounds"),
+        n_rounds=whole(given["n_rounds"], "n_rounds", most=MOST_ROUNDS),
         init=one_of(given["init"], get_args(Init), "init"),
-        lags=None if is_auto(given["lags"]) else at_least_one(given["lags"], "lags", "'auto' or "),
+        lags=None if is_auto(given["lags"]) else _lags(given["lags"], data),
         prior=None if is_auto(given["prior"]) else one_of(given["prior"], ("auto", *get_args(Prior)), "prior"),
         belief_weight=None
         if is_auto(given["belief_weight"])
-        else not_negative(given["belief_weight"], "belief_weight"),
+        else number(given["belief_weight"], "belief_weight", otherwise="'auto' or "),
         level_weight=level_weight_of(given["level_weight"]),
         rank=rank_of(given["rank"]),
         standard=recipe or Recipe(box=1.0 if box else None, feedthrough=feedthrough),
@@ -183,11 +186,21 @@ def _check_together(settings: Settings) -> None:
 def _window(value: Any, features: Any, n: int) -> int:
     """The window given; else `WINDOW`, or for symbols the largest up to it with at most `HANDY` probabilities."""
     if not is_auto(value):
-        return at_least_one(value, "window", "'auto' or ")
+        return whole(value, "window", otherwise="'auto' or ")
     if not (isinstance(features, str) and is_symbolic(features) and features in FEATURES):
         return WINDOW
     handy = [k for k in range(1, WINDOW + 1) if FEATURES[features](k)(np.zeros((1, k, n))).shape[1] <= HANDY]
     return max(handy, default=1)
+
+
+def _lags(value: Any, data: Trajectories) -> int:
+    """The lags given, which must be fewer than the rows of some recording."""
+    lags, longest = whole(value, "lags", otherwise="'auto' or "), int(data.lengths.max())
+    if lags >= max(longest, 2):
+        raise SettingsError(
+            f"lags: required fewer than the {longest} rows of the longest recording, received {lags}. Use fewer lags."
+        )
+    return lags
 
 
 def _features(value: Any, window: int) -> Features:
@@ -213,11 +226,8 @@ def _learner(value: Any) -> Any:
 
 
 def _validation(value: Any, data: Trajectories) -> float | Trajectories:
-    share = isinstance(value, float | int | np.number)
-    if (share and not 0 < value < 1) or value is None or isinstance(value, str):
-        raise SettingsError(f"validation: required a share between 0 and 1, or recordings, received {value!r}.")
-    if share:
-        return float(value)
+    if value is None or isinstance(value, str | bool | int | float | np.generic):
+        return share_of(value)
     try:
         given = (
             received(value, data.names, data.step) if data.alphabet is None else received_symbols(value, data.alphabet)

@@ -4,20 +4,20 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from psimlearn.checks import switch
 from psimlearn.choose.fit import fitted
 from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
-from psimlearn.errors import SettingsError
 from psimlearn.estimator.channels import asked, grouped, learnt_from, remember
 from psimlearn.estimator.channels import future_inputs as checked_inputs
-from psimlearn.estimator.checks import at_least_one, seed_of, watch_of
+from psimlearn.estimator.checks import rows_ahead, seed_of, watch_of
 from psimlearn.estimator.exporting import Exporting
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
+from psimlearn.estimator.partial import learnt_more
 from psimlearn.estimator.saved import Contents, load, save
 from psimlearn.estimator.scores import mean_log_likelihood, r_squared
 from psimlearn.estimator.smoothing import Smoothing
@@ -29,8 +29,7 @@ from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners import Learner, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
-from psimlearn.train.hints import hint_sums, merged_hints, with_hints
-from psimlearn.train.partial import absorbed, check_range
+from psimlearn.shapes import Float
 from psimlearn.train.recipe import Recipe
 
 __all__ = ["PSIM"]
@@ -156,25 +155,16 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, *, any_range: bool = False) -> "PSIM":
         """Learn from more recordings; the first call is `fit`.
 
-        The sums go on. Settings, scaling, box and calibration stay as they were; `report_["outside"]` is the share
-        of the new examples that lie outside the box of the earlier ones. Recordings that lie over 10 times as far from
-        the mean as the earlier ones, as in other units, are refused unless `any_range` is True.
+        The sums go on; settings, scaling, box and calibration stay as they were. `report_["later"]` says what the new
+        recordings did: the error on them before they were learnt from, and the factor by which the error on the
+        earlier examples changed. A `PsimlearnWarning` says when that is harm and when `fit` on all recordings is due.
+        Recordings that lie over 10 times as far from the mean as the earlier ones, as in other units, are refused
+        unless `any_range` is True.
         """
         if not hasattr(self, "filter_"):
             return self.fit(X)
-        if self.sums_ is None:
-            raise SettingsError(
-                "partial_fit needs the sums of training, received a model without sums: a file keeps them only by "
-                "save(path, with_sums=True). Use fit on all recordings."
-            )
-        data = asked(self, X).trajectories
-        if not any_range:
-            check_range(self.filter_, self.sums_, data, self.recipe_)
-        more = absorbed(self.filter_, self.learner_, self.sums_, data, self.n_rounds_, self.recipe_)
-        hints = merged_hints(self.hint_sums_, hint_sums(more.filter, data))
-        self.filter_ = with_hints(more.filter, hints)
-        self.learner_, self.sums_, self.hint_sums_ = more.learner, more.sums, hints
-        self.report_ = self.report_ | {"outside": more.outside}
+        for name, value in learnt_more(self, X, any_range).items():
+            setattr(self, name, value)
         return self
 
     def summary(self) -> str:
@@ -196,7 +186,7 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
     def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper bounds around `predict` that cover this share of observations."""
         given = asked(self, X)
-        data, horizon = given.trajectories, at_least_one(horizon, "horizon")
+        data, horizon = given.trajectories, rows_ahead(horizon, "horizon", *given.trajectories.values.shape)
         prediction = foretold(self.filter_, data, horizon).at(foretelling(data.offsets, horizon))
         low, high = (given.returned(bound, channels=True) for bound in prediction.interval(coverage))
         return low, high
@@ -222,9 +212,10 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
         given = asked(self, X)
         data = given.trajectories
         p = 0 if self.filter_.input_scaling is None else len(self.filter_.input_scaling.mean)
-        inputs = checked_inputs(future_inputs, len(data), at_least_one(steps, "steps"), p)
+        steps = rows_ahead(steps, "steps", len(data), data.n_channels)
+        inputs = checked_inputs(future_inputs, len(data), steps, p)
         state = self.filter_.run(data, None if inputs is None else inputs[:, 0])[1]
-        if not return_std and coverage is None:
+        if not switch(return_std, "return_std") and coverage is None:
             return given.one_each(self.filter_.ahead(state, steps, inputs))
         prediction = self.filter_.predict(state, steps, inputs)
         return tuple(given.one_each(part) for part in prediction.parts(return_std, coverage))
@@ -263,8 +254,6 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return Live(self.filter_, n_streams) if self.filter_.alphabet is None else SymbolLive(self.filter_, n_streams)
 
-    # -- files -----------------------------------------------------------------------------------------------------
-
     def save(self, path: str | PathLike[str], with_sums: bool = False) -> None:
         """Write one safe file, which holds no recordings.
 
@@ -288,7 +277,8 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
         return model
 
     def _foretold(self, data: Trajectories, horizon: int) -> Float[np.ndarray, "rows n"]:
-        return self.filter_.forecast(data, at_least_one(horizon, "horizon"))[foretelling(data.offsets, horizon)]
+        ahead = self.filter_.forecast(data, rows_ahead(horizon, "horizon", *data.values.shape))
+        return ahead[foretelling(data.offsets, horizon)]
 
     def __getstate__(self) -> Any:
         """The attributes for a pickle, without recordings."""

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from psimlearn.checks import switch
 from psimlearn.estimator.channels import checked
 from psimlearn.filter import Scaling
 from psimlearn.filter.scaling import standardisation
@@ -31,8 +32,8 @@ class TrajectoryScaler(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> "TrajectoryScaler":
         """Learn means and standard deviations over all observed rows of all recordings."""
         mean, scale = standardisation(checked(self, X, reset=True).trajectories.values)
-        self.mean_ = mean if self.with_mean else np.zeros_like(mean)
-        self.scale_ = scale if self.with_std else np.ones_like(scale)
+        self.mean_ = mean if switch(self.with_mean, "with_mean") else np.zeros_like(mean)
+        self.scale_ = scale if switch(self.with_std, "with_std") else np.ones_like(scale)
         return self
 
     def transform(self, X: Any) -> Any:

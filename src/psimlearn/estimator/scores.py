@@ -1,10 +1,10 @@
 """Scores for scikit-learn: one number for a filter on recordings, of which more is better."""
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["mean_log_likelihood", "r_squared"]
 

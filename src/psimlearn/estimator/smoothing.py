@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from psimlearn.checks import switch
+from psimlearn.errors import SettingsError
 from psimlearn.estimator.channels import asked
 from psimlearn.filter import Filter
 from psimlearn.filter.smooth import impute, smooth, smoothed_hints
@@ -22,13 +24,15 @@ class Smoothing:
             return_std: return (mean, std); zero for observed entries.
             coverage: return (mean, low, high) with intervals that hold this share of the missing observations.
         """
+        if switch(return_std, "return_std") and coverage is not None:
+            raise SettingsError("pass either return_std or coverage, not both.")
         given = asked(self, X)
         parts = smooth(self.filter_, given.trajectories).parts(return_std, coverage)
         answers = tuple(given.returned(part, channels=True) for part in parts)
         return answers if len(answers) > 1 else answers[0]
 
     def smooth_hints(self, X: Any) -> Any:
-        """E[h_t | the whole recording]: `hints`, with the gaps of a recording seen from both sides; in the form of X."""
+        """E[h_t | the whole recording]: `hints`, with gaps seen from both sides; in the form of X."""
         given = asked(self, X)
         return given.returned(smoothed_hints(self.filter_, given.trajectories))
 

@@ -5,7 +5,6 @@ from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.filter import Filter
 from psimlearn.filter.doubt import Doubt
@@ -16,6 +15,7 @@ from psimlearn.filter.rollout import rolled
 from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting, calibrated, started
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures, late_before, settled
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["HORIZON", "Blind", "Unseen", "blind", "with_calibration"]
 

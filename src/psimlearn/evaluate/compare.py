@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
-from psimlearn.errors import PsimlearnError, SettingsError
+from psimlearn.checks import whole
+from psimlearn.errors import PsimlearnError
 from psimlearn.evaluate.folds import folds
 from psimlearn.evaluate.horizons import Forecaster, errors_by_horizon
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["Comparison", "Difference", "Failure", "Fit", "Score", "attempted", "compare", "scores"]
 
@@ -126,8 +127,8 @@ class Comparison:
     def _check(self, *horizons: int) -> None:
         """Refuse horizons that were not compared; 0 would otherwise read the last one."""
         known = self.errors.shape[2]
-        if not all(1 <= h <= known for h in horizons):
-            raise SettingsError(f"horizon: required 1 to {known}, as compared; received {list(horizons)}.")
+        for h in horizons:
+            whole(h, "horizon", 1, known)
 
 
 def compare(

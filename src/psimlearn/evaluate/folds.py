@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from psimlearn.checks import generator, whole
 from psimlearn.errors import SettingsError
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -14,7 +15,8 @@ def folds(
     trajectories: Trajectories, n_folds: int, rng: np.random.Generator
 ) -> Iterator[tuple[Trajectories, Trajectories]]:
     """Training and test sets by whole trajectories; each trajectory is tested once."""
-    if not 2 <= n_folds <= len(trajectories):
+    generator(rng)
+    if not 2 <= whole(n_folds, "n_folds") <= len(trajectories):
         raise SettingsError(
             f"folds: required 2 to {len(trajectories)} folds, one trajectory each at least; received {n_folds}."
         )
@@ -38,7 +40,8 @@ def time_folds(
         rng: shuffles the order in which stretches are tested; by default they follow in time.
     """
     rows = len(recording.values)
-    if len(recording) != 1 or not 2 <= n_folds <= rows:
+    whole(gap, "gap", 0)
+    if len(recording) != 1 or not 2 <= whole(n_folds, "n_folds") <= rows:
         raise SettingsError(
             f"time folds: required one recording and 2 to as many folds as it has rows, received {len(recording)} "
             f"recordings, {rows} rows and {n_folds} folds. Use folds() for several recordings."

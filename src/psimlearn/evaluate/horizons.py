@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
+from psimlearn.checks import whole
 from psimlearn.errors import DataError
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
+from psimlearn.shapes import Float
 
 __all__ = ["Forecaster", "Measure", "errors_by_horizon", "mean_square", "power"]
 
@@ -60,6 +61,8 @@ def errors_by_horizon(
         scale: divide each channel by this first, for channels of different units.
         measure: score predictions by this instead of squared errors: `LogLoss().nats` for symbols.
     """
+    whole(horizon, "horizon")
+    whole(skip, "skip", 0)
     plan = schedule(trajectories.offsets)
     rows = (plan.time >= skip) & plan.reaches(horizon - 1)
     if not rows.any():

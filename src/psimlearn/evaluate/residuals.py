@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from psimlearn.evaluate.calibrate import Unseen, with_calibration
 from psimlearn.evaluate.folds import cut
@@ -12,6 +11,7 @@ from psimlearn.filter import Filter
 from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import foretelling
+from psimlearn.shapes import Bool, Float
 
 __all__ = [
     "Surprise",
@@ -28,10 +28,12 @@ __all__ = [
 def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[float]) -> Float[np.ndarray, " levels"]:
     """The share of observed entries within intervals of each level; NaN where no row can be used.
 
-    The first rows of a recording, which are predicted from nothing, are left out.
+    The first rows of a recording, which are predicted from nothing, are left out, and so are constant channels.
     """
     prediction = foretold(filter, data, horizon).at(foretelling(data.offsets, horizon))
     known = _rows_from(data, horizon)[:, None] & ~np.isnan(data.values) & ~np.isnan(prediction.std)
+    if filter.calibration is not None:
+        known &= ~filter.calibration.still
     shares = []
     for level in levels:
         low, high = prediction.interval(level)

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
 
 from psimlearn.errors import ModelFileError
+from psimlearn.shapes import Bool
 
 __all__ = ["Arrays", "counts", "require", "require_each", "require_finite", "require_float64", "shown"]
 

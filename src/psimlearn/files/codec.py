@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Bool
 
 from psimlearn.files.checks import Arrays, require, require_each, require_finite, require_float64
+from psimlearn.shapes import Bool
 
 __all__ = ["Codec", "Group", "Known", "Shapes", "all_finite", "decoded", "encoded", "grouped"]
 

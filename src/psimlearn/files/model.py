@@ -81,6 +81,8 @@ def read(path: str | os.PathLike[str]) -> Saved:
 @contextmanager
 def _named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Put the path of the file before every error."""
+    if not isinstance(path, str | os.PathLike):
+        raise ModelFileError(f"path: required a text or a Path, received a {type(path).__name__}.")
     try:
         require("\0" not in os.fspath(path), "required a path without NUL")
         yield

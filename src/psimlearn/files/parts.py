@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.files.checks import require
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
+from psimlearn.shapes import Float
 
 __all__ = ["CONSTANTS", "OPTIONAL", "PARTS", "Constants"]
 

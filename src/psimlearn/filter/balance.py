@@ -9,7 +9,8 @@ outputs. Both are computed as square roots, P = L L', so that small Hankel singu
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+
+from psimlearn.shapes import Float
 
 __all__ = ["Reduction", "balanced"]
 

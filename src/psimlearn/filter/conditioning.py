@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.filter.contexts import found
 from psimlearn.filter.onehot import OneHot, onto_simplices, softmax
 from psimlearn.filter.regressors import Drive, Linear, Opaque
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Conditional", "Link", "Projected", "recent_symbols"]
 

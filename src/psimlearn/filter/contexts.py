@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import SettingsError
+from psimlearn.shapes import Float, Int
 
 __all__ = ["MOST_CONTEXTS", "Contexts", "found"]
 

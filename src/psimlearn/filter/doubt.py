@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Doubt", "Given", "Kind", "conditioned", "kind_of", "moved", "together"]
 

@@ -21,7 +21,9 @@ from math import isqrt
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+
+from psimlearn.checks import whole
+from psimlearn.shapes import Float
 
 __all__ = ["Array", "Features", "Persistent", "SecondMoment", "Stack", "StackSquares", "Variances"]
 
@@ -73,6 +75,10 @@ class Stack:
 
     window: int
 
+    def __post_init__(self) -> None:
+        """Refuse a window that is no count."""
+        whole(self.window, "window")
+
     def __call__(self, f: Float[Array, "b window n"]) -> Float[Array, "b d"]:
         """[x_t; ..; x_{t+k-1}]."""
         return f.reshape(len(f), -1)
@@ -91,6 +97,10 @@ class StackSquares:
     """phi_2: the observations and their squares. A belief holds the mean and the variance of each observation."""
 
     window: int
+
+    def __post_init__(self) -> None:
+        """Refuse a window that is no count."""
+        whole(self.window, "window")
 
     def __call__(self, f: Float[Array, "b window n"]) -> Float[Array, "b d"]:
         """[f; f^2]."""
@@ -116,6 +126,10 @@ class SecondMoment:
     """f and the upper triangle of ff': a belief is a full Gaussian over the next `window` observations."""
 
     window: int
+
+    def __post_init__(self) -> None:
+        """Refuse a window that is no count."""
+        whole(self.window, "window")
 
     def __call__(self, f: Float[Array, "b window n"]) -> Float[Array, "b d"]:
         """[f; ff' on and above the diagonal, row by row]."""

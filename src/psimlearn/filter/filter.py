@@ -12,6 +12,15 @@ class Filter(Learnt):
     Its methods are functions of the other modules of this room, each of which takes the filter first.
     """
 
+    def __repr__(self) -> str:
+        """One line with the features, channels, inputs and regressor; the arrays are attributes."""
+        inputs = 0 if self.input_scaling is None else len(self.input_scaling.mean)
+        n, kind = len(self.scaling.mean), type(self.regressors[-1]).__name__
+        beside = f", {inputs} input{'s' * (inputs > 1)}" if inputs else ""
+        steps = f", {len(self.regressors)} time steps" if len(self.regressors) > 1 else ""
+        what = ("channel" if self.alphabet is None else "symbol") + "s" * (n > 1)
+        return f"Filter({self.features!r}, {n} {what}{beside}, lags {self.lags}, {kind}{steps})"
+
     start = learnt.start
     step = stepping.step
     run = rollout.run

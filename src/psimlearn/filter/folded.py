@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter.features import Stack
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.step import prior
+from psimlearn.shapes import Float
 
 __all__ = ["Columns", "Folded", "Map", "columns", "fold", "foldable", "folded_map"]
 

@@ -1,9 +1,9 @@
 """Random Fourier features, computed a few rows at a time with tabled cosines and sines."""
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter.features import Array
+from psimlearn.shapes import Float
 
 __all__ = ["fourier_features"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.filter.features import Array
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["among_seen", "conditional_fill", "error_covariance", "gain_fill", "pattern_gains"]
 

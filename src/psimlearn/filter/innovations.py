@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from psimlearn.filter.doubt import Doubt, Given, Kind, conditioned, kind_of, moved
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
@@ -23,6 +22,7 @@ from psimlearn.filter.folded import Map, foldable, folded_map
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.step import Feedback, State, expected
+from psimlearn.shapes import Bool, Float
 
 __all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "has_innovations", "innovations", "memory", "treats_exactly"]
 

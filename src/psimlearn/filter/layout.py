@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError
 from psimlearn.filter.scaling import Scaling
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import lag_places
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Layout", "controls", "lay_out"]
 

@@ -5,7 +5,6 @@ from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.filter.features import Features, Variances
@@ -16,6 +15,7 @@ from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, Fill, Recursion, State
 from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome, Starting
 from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.shapes import Float
 
 __all__ = ["Gaps", "Learnt", "start"]
 

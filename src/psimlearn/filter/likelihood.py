@@ -1,7 +1,6 @@
 """The log-likelihood of observations under the beliefs held before them, and hints read from the same beliefs."""
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.doubt import Doubt
@@ -12,6 +11,7 @@ from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State, expected
 from psimlearn.filter.uncertainty import joint_misfit, misfit
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float, Int
 
 __all__ = ["about_row", "hints", "hints_at", "log_likelihood", "log_likelihoods"]
 
@@ -29,8 +29,8 @@ def log_likelihoods(
         relative: return the log-likelihood less its expectation, for a comparison of rows of different uncertainty.
     """
     rollout = rolled(filter, trajectories, about_row)
-    x, doubt = rollout.layout.x, rollout.read_before
-    return rollout.layout.plan.packed(log_likelihood(filter, rollout.before, x, doubt, relative=relative))
+    plan, x, doubt = rollout.layout.plan, rollout.layout.x, rollout.read_before
+    return plan.packed(log_likelihood(filter, rollout.before, x, doubt, relative=relative))
 
 
 def about_row(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b n n"]:
@@ -48,6 +48,8 @@ def log_likelihood(
 ) -> Float[np.ndarray, " b"]:
     """The log-likelihood of one standardised row of each stream, in nats and the units of the recordings.
 
+    Channels that were constant in training have no part in it: nothing is known of their errors.
+
     Args:
         filter: the filter that held the beliefs.
         before: the state before the row; rows without observation just before widen filters that keep no doubt.
@@ -59,9 +61,12 @@ def log_likelihood(
     belief, unseen = before.belief, np.broadcast_to(before.unseen, len(x))
     mean = expected(filter.recursion, belief)
     if isinstance(filter.features, OneHot):
-        return _log_probability(mean, x) - relative * _expected_log_probability(mean, x)
+        nats = _log_probability(mean, x)
+        return nats - _expected_log_probability(mean, x) if relative else nats
     variance = np.broadcast_to(np.diag(filter.covariance), x.shape)
     if filter.calibration is not None:
+        if filter.calibration.still.any():
+            x = np.where(filter.calibration.still, np.nan, x)
         claimed = None if filter.variances is None else filter.variances.variance(belief)[:, 0]
         horizon = np.ones_like(unseen) if treats_exactly(filter) else unseen + 1
         known = filter.calibration.variance(np.minimum(horizon, filter.calibration.furthest), claimed)

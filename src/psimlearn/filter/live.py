@@ -5,17 +5,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from psimlearn.checks import room_for, switch, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.innovations import innovations
 from psimlearn.filter.likelihood import hints_at, log_likelihood
+from psimlearn.filter.outside import Outside, outside_at
 from psimlearn.filter.step import State
 from psimlearn.filter.streams import FoldedStreams, SteppedStreams
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.recordings.arrays import check_finite, unmasked
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Live"]
 
@@ -41,10 +43,9 @@ class Live:
     """
 
     def __init__(self, filter: Filter, n_streams: int = 1) -> None:
-        if n_streams < 1:
-            raise SettingsError(f"n_streams: required at least 1, received {n_streams}.")
         self.filter = filter
-        self.n_streams = n_streams
+        self.n_streams = n_streams = whole(n_streams, "n_streams")
+        room_for("n_streams", n_streams, len(filter.initial) + filter.lags * len(filter.scaling.mean))
         self._shape = () if n_streams == 1 else (n_streams,)
         self._with_inputs, self._feedthrough = filter.input_scaling is not None, filter.feedthrough
         self._x_shape = (*self._shape, len(filter.scaling.mean))
@@ -88,7 +89,7 @@ class Live:
         Returns:
             The mean, (n,) or (n_streams, n); with `return_std` a pair (mean, std); with `coverage` (mean, low, high).
         """
-        plain = not return_std and coverage is None and future_inputs is None
+        plain = return_std is False and coverage is None and future_inputs is None
         if plain and type(horizon) is int and 1 <= horizon <= self.filter.features.window:
             return self._squeezed(self.filter.scaling.undo(self._streams.expected(horizon)))
         return self._answers(horizon, "horizon", -1, return_std, coverage, future_inputs)
@@ -122,8 +123,20 @@ class Live:
 
     @property
     def unseen(self) -> Int[np.ndarray, " b"] | int:
-        """The number of rows since anything was observed; one number if it is the same for all streams."""
-        return self._streams.unseen
+        """The number of rows since anything was observed: a whole number, or for a bank an array, one for each."""
+        unseen = np.broadcast_to(self._streams.unseen, self.n_streams).copy()
+        return int(unseen[0]) if self.n_streams == 1 else unseen
+
+    @property
+    def outside(self) -> list[Outside]:
+        """The observations of the last row that lie far outside the range of the training data; mostly none.
+
+        Each is a tuple (stream, channel, factor); the factor is the distance from the mean of the training data, in
+        their standard deviations, and is above 10.
+        """
+        seen = np.broadcast_to((self._streams.clock > 0)[:, None], (self.n_streams, self._x_shape[-1]))
+        seen = seen if self._streams.missing is None else seen & ~self._streams.missing
+        return outside_at(self.filter, self._streams.recent[:, 0], seen)
 
     @property
     def log_likelihood(self) -> Any:
@@ -197,9 +210,8 @@ class Live:
         self, steps: int, what: str, kept: int | slice, return_std: bool, coverage: float | None, future_inputs: Any
     ) -> Any:
         """The mean of the kept rows ahead, then their std or their bounds if requested."""
-        if not isinstance(steps, int | np.integer) or steps < 1:
-            raise SettingsError(f"{what}: required a whole number of at least 1, received {steps!r}.")
-        if return_std and coverage is not None:
+        room_for(what, self.n_streams, whole(steps, what), self._x_shape[-1])
+        if switch(return_std, "return_std") and coverage is not None:
             raise SettingsError("pass either return_std or coverage, not both.")
         inputs = self._future(future_inputs, int(steps))
         state = self._state(self._belief_given(inputs))

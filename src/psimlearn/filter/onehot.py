@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from psimlearn.checks import whole
 from psimlearn.errors import SettingsError
+from psimlearn.shapes import Float, Int
 
 __all__ = ["LARGEST", "OneHot", "OneHotMarginals", "OneHotProduct", "drawn", "onto_simplices", "softmax"]
 
@@ -29,6 +30,10 @@ class OneHotProduct:
     """
 
     window: int
+
+    def __post_init__(self) -> None:
+        """Refuse a window that is no count."""
+        whole(self.window, "window")
 
     @property
     def n_simplices(self) -> int:
@@ -88,6 +93,10 @@ class OneHotMarginals:
     """
 
     window: int
+
+    def __post_init__(self) -> None:
+        """Refuse a window that is no count."""
+        whole(self.window, "window")
 
     @property
     def n_simplices(self) -> int:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from psimlearn.checks import room_for, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.features import Stack
 from psimlearn.filter.innovations import has_innovations, innovations, memory, treats_exactly
@@ -18,6 +18,7 @@ from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, coming_places
+from psimlearn.shapes import Float, Int
 
 __all__ = [
     "Prediction",
@@ -119,6 +120,7 @@ def ahead(
         steps: how many rows ahead; the first is the row that `step` would take next.
         future_inputs: known inputs at these rows. Required beyond the window of a filter learnt with inputs.
     """
+    room_for("steps", len(state.belief), whole(steps, "steps"), len(filter.scaling.mean))
     return filter.scaling.undo(_read(filter, filter.features.observations, state, steps, future_inputs))
 
 

@@ -17,7 +17,6 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.features import Stack
@@ -29,6 +28,7 @@ from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback
 from psimlearn.filter.system import Start, System, reduced
 from psimlearn.filter.uncertainty import LEVELS, Calibration
+from psimlearn.shapes import Float
 
 __all__ = ["fields_of", "filter_of"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter.features import Array
 from psimlearn.filter.fourier import fourier_features
+from psimlearn.shapes import Float
 
 __all__ = ["LEAST_LOG_VARIANCE", "MOST_LOG_VARIANCE", "Drive", "Linear", "MeanAndVariance", "Opaque", "RandomFourier"]
 __all__ += ["Regressor"]

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter.doubt import Doubt, together
 from psimlearn.filter.folded import fold, foldable, folded_map
@@ -22,6 +21,7 @@ from psimlearn.filter.step import State, advance, expected, following, inputs
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, late_before, unseen_before
+from psimlearn.shapes import Float
 
 __all__ = ["Reading", "Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
 

@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
+from psimlearn.shapes import Float
 
-__all__ = ["CONSTANT", "Scaling", "standardisation"]
+__all__ = ["CONSTANT", "Scaling", "constant_channels", "standardisation"]
 
 CONSTANT = 1e-12
 """A channel whose deviation is below this share of its largest value is constant but for rounding."""
@@ -33,6 +33,17 @@ class Scaling(NamedTuple):
         """The same means with one unit for all channels: the root mean square of their units."""
         largest = self.scale.max()  # squares of the ratios to it cannot overflow
         return self._replace(scale=np.full_like(self.scale, largest * np.sqrt(np.mean((self.scale / largest) ** 2))))
+
+
+def constant_channels(values: Float[np.ndarray, "rows n"]) -> list[int]:
+    """The channels that only rounding moves."""
+    columns = np.ascontiguousarray(values.T)
+    found = []
+    for c, column in enumerate(columns):
+        seen = column[~np.isnan(column)]
+        if len(seen) and np.ptp(seen) <= 2 * CONSTANT * np.abs(seen).max():
+            found.append(c)
+    return found
 
 
 def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:

@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.innovations import Innovations, Taken, has_innovations, innovations, memory
@@ -25,6 +24,7 @@ from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.likelihood import hints
 from psimlearn.filter.predict import Prediction, Spread
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["impute", "smooth", "smoothed_hints"]
 

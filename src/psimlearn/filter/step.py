@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Array, Features, Persistent
 from psimlearn.filter.regressors import Drive, Regressor
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Feedback", "Fill", "Recursion", "State", "advance", "expected", "following", "inputs"]
 __all__ += ["prior", "take"]

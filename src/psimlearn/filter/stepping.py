@@ -1,11 +1,11 @@
 """One row of every stream, taken by the textbook step; with a covariance where entries are or were missing."""
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter.innovations import innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.step import State, following, take
+from psimlearn.shapes import Float
 
 __all__ = ["step"]
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.folded import Columns, Map, columns, fold, foldable, folded_map
@@ -16,6 +15,7 @@ from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.step import State, following, inputs
 from psimlearn.filter.stepping import step
 from psimlearn.recordings.arrays import check_finite
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["FoldedStreams", "SteppedStreams", "Streams", "streams"]
 

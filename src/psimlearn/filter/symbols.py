@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.live import Live
 from psimlearn.filter.onehot import drawn
 from psimlearn.recordings.alphabet import Symbol
+from psimlearn.shapes import Float
 
 __all__ = ["SymbolLive"]
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.balance import Reduction, balanced
 from psimlearn.filter.scaling import Scaling
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["Start", "System", "reduced"]
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
@@ -14,6 +13,7 @@ from psimlearn.filter.predict import after_unforeseen, doubt_of, inputs_to_come
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["answer_names", "answers", "answers_to"]
 

@@ -4,10 +4,10 @@ import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
-from psimlearn.errors import SettingsError
+from psimlearn.checks import number
 from psimlearn.filter.gaps import among_seen, error_covariance
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated"]
 __all__ += ["Misfit", "Starting", "between", "joint_misfit", "misfit", "started"]
@@ -21,6 +21,8 @@ MOST_ROUNDS = 50
 """Rounds in which the variance of errors is told apart from the variance that gaps add."""
 LEAST_RATIO = 1e-3
 """The variance of the errors of first rows is at least this share of the variance of later errors."""
+LEAST_VARIANCE = 1e-24
+"""The least variance of errors, in squared units of the channel: that of a constant channel."""
 BLENDS = (0.0, 0.25, 0.5, 0.75, 0.9)
 """The shares that calibration tries for the variance that a belief claims."""
 
@@ -34,6 +36,11 @@ class Calibration(NamedTuple):
     """The factor of the variance that a belief claims, which is added to the base; zero if beliefs claim none."""
     quantiles: Float[np.ndarray, "levels horizon n"]
     """The quantiles of |error| / standard deviation, at `LEVELS`."""
+
+    @property
+    def still(self) -> Bool[np.ndarray, " n"]:
+        """The channels without any error one step ahead: they are constant, so nothing is known of their errors."""
+        return np.asarray(self.base[0] <= LEAST_VARIANCE)
 
     @property
     def furthest(self) -> int:
@@ -87,8 +94,7 @@ class Starting(NamedTuple):
 
 def between(quantiles: Float[np.ndarray, "levels *rest"], coverage: float) -> Float[np.ndarray, "*rest"]:
     """The quantiles at a coverage, interpolated between levels."""
-    if not LEVELS[0] <= coverage <= LEVELS[-1]:
-        raise SettingsError(f"coverage: required {LEVELS[0]} to {LEVELS[-1]}, received {coverage}.")
+    coverage = number(coverage, "coverage", LEVELS[0], LEVELS[-1])
     above = max(int(np.searchsorted(LEVELS, coverage)), 1)
     share = (coverage - LEVELS[above - 1]) / (LEVELS[above] - LEVELS[above - 1])
     return np.asarray((1 - share) * quantiles[above - 1] + share * quantiles[above])
@@ -174,7 +180,7 @@ def _without(squares: Float[np.ndarray, " rows"], added: Float[np.ndarray, " row
 
 def _blend(squares: Float[np.ndarray, " rows"], claimed: Float[np.ndarray, " rows"] | None) -> tuple[float, float]:
     """The base and the gain of the variance of errors, given their squares."""
-    mean = max(float(squares.mean()), 1e-24)
+    mean = max(float(squares.mean()), LEAST_VARIANCE)
     if claimed is None or not claimed.mean() > 0:
         return mean, 0.0
     ratio = mean / float(claimed.mean())

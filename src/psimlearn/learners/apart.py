@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from psimlearn.filter import Linear, RandomFourier
 from psimlearn.learners.fourier import CHUNK, RandomFourierRidge
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import GramSums, Ridge
+from psimlearn.shapes import Bool, Float
 
 __all__ = ["Apart", "ByOutput"]
 

@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, clone
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import get_tags
 
+from psimlearn.checks import optional, seed, shown, whole
+from psimlearn.errors import SettingsError
 from psimlearn.filter import Opaque
 from psimlearn.learners.learner import Y, Z
+from psimlearn.shapes import Float
 
 __all__ = ["BlackBox", "SklearnLearner", "Stacked"]
 
@@ -30,6 +32,11 @@ class FromSample:
     max_rows: int | None
     seed: int | None
     """The seed of the sample; drawn by `prepare` if not given."""
+
+    def check_sample(self) -> None:
+        """Refuse sizes and seeds that have no meaning."""
+        optional(whole, self.max_rows, "max_rows")
+        seed(self.seed)
 
     def prepare(self, z: Z, rng: np.random.Generator) -> Any:
         """Freeze the seed of the sample."""
@@ -82,6 +89,12 @@ class SklearnLearner(FromSample):
     estimator: BaseEstimator
     max_rows: int | None = None
     seed: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that have no meaning."""
+        self.check_sample()
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "predict"):
+            raise SettingsError(f"estimator: required a scikit-learn regressor, received {shown(self.estimator)}.")
 
     def solve(self, stats: Stacked) -> BlackBox:
         """The fitted estimator."""

@@ -4,16 +4,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float
 
+from psimlearn.checks import number, switch, whole
 from psimlearn.errors import SettingsError
 from psimlearn.filter import RandomFourier
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Coordinates, GramSums, Ridge, solved_in
+from psimlearn.shapes import Float
 
 __all__ = ["CHUNK", "RandomFourierRidge"]
 
+MOST_FEATURES = 50_000
+"""The most random features: sums hold the square of their number, so many take 19 GiB."""
 CHUNK = 4096
 """The number of rows mapped to random features at a time: bounds the memory of a summary."""
 
@@ -41,11 +44,11 @@ class RandomFourierRidge:
 
     def __post_init__(self) -> None:
         """Refuse an odd number of features, as cosines and sines come in pairs, and settings out of range."""
-        if self.n_features < 2 or self.n_features % 2:
+        if whole(self.n_features, "n_features", 2, MOST_FEATURES) % 2:
             raise SettingsError(f"n_features: required an even number of at least 2, received {self.n_features}.")
-        if not self.bandwidth_factor > 0:
-            raise SettingsError(f"bandwidth_factor: required a number above 0, received {self.bandwidth_factor}.")
-        Ridge(self.alpha)
+        number(self.bandwidth_factor, "bandwidth_factor", above=True)
+        switch(self.raw_inputs, "raw_inputs")
+        Ridge(self.alpha, self.intercept)
 
     def prepare(self, z: Z, rng: np.random.Generator) -> "RandomFourierRidge":
         """Freeze the bandwidth and the random directions; directions frozen before stay."""

@@ -7,15 +7,16 @@ learner fits the mean most closely where the variance is small, and its variance
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import minimize
 
+from psimlearn.checks import whole
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Linear, MeanAndVariance
 from psimlearn.filter.regressors import LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE
 from psimlearn.learners.blackbox import FromSample, Stacked
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Ridge
+from psimlearn.shapes import Float
 
 __all__ = ["GaussianLearner"]
 
@@ -37,8 +38,10 @@ class GaussianLearner(FromSample):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a negative penalty: the loss would have no minimum."""
+        """Refuse settings that have no meaning; with a negative penalty, the loss would have no minimum."""
         Ridge(self.alpha)
+        whole(self.max_rows, "max_rows")
+        self.check_sample()
 
     def solve(self, stats: Stacked) -> MeanAndVariance:
         """Minimise by L-BFGS, from the ridge regression of the mean and the logarithm of its residual variance."""

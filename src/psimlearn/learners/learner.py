@@ -6,9 +6,9 @@ DAgger's "D := D u D'" is `merge`.
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter import Regressor
+from psimlearn.shapes import Float
 
 __all__ = ["Counting", "Learner", "Stats", "Y", "Z"]
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
-from psimlearn.errors import DivergedError, SettingsError
+from psimlearn.checks import number, switch
+from psimlearn.errors import DivergedError
 from psimlearn.filter import Linear
 from psimlearn.learners.learner import Y, Z
+from psimlearn.shapes import Float
 
 __all__ = ["Coordinates", "GramSums", "InCoordinates", "Ridge", "generalised_alpha", "solved_in"]
 
@@ -81,9 +82,9 @@ class Ridge:
     """If given, the weights and the intercept are penalised in these coordinates of z; set by trainers."""
 
     def __post_init__(self) -> None:
-        """Refuse a negative penalty: it has a solution, but not a minimum."""
-        if not 0 <= self.alpha < np.inf:
-            raise SettingsError(f"alpha: required a finite number of at least 0, received {self.alpha}.")
+        """Refuse settings that have no meaning; a negative penalty has a solution, but not a minimum."""
+        number(self.alpha, "alpha")
+        switch(self.intercept, "intercept")
 
     def prepare(self, z: Z, rng: np.random.Generator) -> "Ridge":
         """The learner itself: it has nothing to freeze."""

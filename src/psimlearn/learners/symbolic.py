@@ -6,15 +6,15 @@ symbol x was not observed are left out: to fill x in, one would need the update 
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Bool, Float, Int
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from psimlearn.checks import number, one_of, share, shown, whole
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Linear, OneHot, Opaque
 from psimlearn.filter.conditioning import CERTAIN, Conditional, Projected, recent_symbols
@@ -23,6 +23,7 @@ from psimlearn.filter.onehot import onto_simplices
 from psimlearn.learners.blackbox import FromSample, Stacked
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import GramSums, Ridge
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Classified", "SymbolClassifier", "SymbolLogistic", "SymbolRidge", "Update"]
 
@@ -53,11 +54,8 @@ class SymbolRidge:
 
     def __post_init__(self) -> None:
         """Refuse settings that have no meaning."""
-        Ridge(self.alpha)
-        if not 0 <= self.floor < 1 or self.update not in ("joint", "linear"):
-            raise SettingsError(
-                f"required 0 <= floor < 1 and update 'joint' or 'linear', received {self.floor} and {self.update!r}."
-            )
+        _check(self)
+        one_of(self.update, get_args(Update), "update")
 
     def counting(self, z: Z, y: Y, lags: int, more: bool = False) -> "SymbolRidge":
         """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
@@ -127,6 +125,10 @@ class SymbolLogistic(_SeenSample):
     contexts: Contexts | None = field(default=None, compare=False, repr=False)
     """The counts of futures, as in `SymbolRidge`."""
 
+    def __post_init__(self) -> None:
+        """Refuse settings that have no meaning."""
+        _check(self)
+
     def counting(self, z: Z, y: Y, lags: int, more: bool = False) -> "SymbolLogistic":
         """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
         return replace(self, contexts=_counted(self, z, y, lags, more))
@@ -167,9 +169,12 @@ class SymbolClassifier(_SeenSample):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse classifiers that do not predict probabilities."""
+        """Refuse settings that have no meaning, and classifiers that do not predict probabilities."""
+        _check(self)
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "predict_proba"):
-            raise SettingsError(f"estimator: required a classifier with predict_proba, received {self.estimator!r}.")
+            raise SettingsError(
+                f"estimator: required a classifier with predict_proba, received {shown(self.estimator)}."
+            )
 
     def solve(self, stats: Stacked) -> "Classified":
         """The fitted classifiers, one for each distribution of a belief."""
@@ -211,6 +216,18 @@ class Classified(Opaque):
             predicted[:, part.start + estimator.classes_] = estimator.predict_proba(z)
         predicted = onto_simplices(predicted, self.features.n_simplices)
         return np.asarray((1 - self.floor) * predicted + self.floor * self.mean)
+
+
+def _check(learner: Any) -> None:
+    """Refuse settings that have no meaning in any learner of symbols."""
+    if not isinstance(learner.features, OneHot):
+        raise SettingsError(f"features: required OneHotProduct or OneHotMarginals, received {shown(learner.features)}.")
+    share(learner.floor, "floor")
+    number(getattr(learner, "alpha", 0.0), "alpha")
+    number(getattr(learner, "strength", 1.0), "strength", above=True)
+    if isinstance(learner, FromSample):
+        whole(learner.max_rows, "max_rows")
+        learner.check_sample()
 
 
 class _Seen(NamedTuple):

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Alphabet", "Symbol", "sequences_of"]
 

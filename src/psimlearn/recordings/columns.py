@@ -4,11 +4,11 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.arrays import is_number
 from psimlearn.recordings.times import Times, times_of
+from psimlearn.shapes import Bool, Float
 
 __all__ = ["called", "column_times", "missing", "numbers"]
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, sequences_of
@@ -19,6 +18,7 @@ from psimlearn.recordings.names import places
 from psimlearn.recordings.regular import Timing
 from psimlearn.recordings.trajectories import Trajectories, as_trajectories
 from psimlearn.recordings.trajectory import Trajectory
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Form", "Received", "in_order", "is_table", "received", "received_symbols"]
 

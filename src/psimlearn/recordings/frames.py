@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.columns import called, column_times, missing, numbers
@@ -16,6 +15,7 @@ from psimlearn.recordings.regular import Timing as Timing
 from psimlearn.recordings.regular import regular
 from psimlearn.recordings.times import Times
 from psimlearn.recordings.trajectory import Trajectory
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Framed", "Roles", "is_frame", "packed_frame", "unframed"]
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, Symbol, sequences_of
@@ -14,6 +13,7 @@ from psimlearn.recordings.names import places
 from psimlearn.recordings.steps import same_step
 from psimlearn.recordings.times import spoken
 from psimlearn.recordings.trajectory import Trajectory
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Packed", "channels_last", "packed", "packed_symbols"]
 

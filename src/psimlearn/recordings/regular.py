@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.steps import JITTER, close_to, pooled_step, same_step
 from psimlearn.recordings.times import Times, spoken, step_of
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Regular", "Timing", "regular"]
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int
+
+from psimlearn.shapes import Bool, Int
 
 __all__ = ["RowIndex", "Schedule", "gridded", "grids", "schedule"]
 

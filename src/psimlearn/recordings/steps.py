@@ -4,10 +4,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.times import Moment, Times, moment_of, seconds_between, spoken, step_of
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Clock", "check_step", "close_to", "pooled_step", "same_step", "steps_between", "usual_step"]
 

@@ -9,10 +9,10 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.cells import MISSING, NUMBER
+from psimlearn.shapes import Float, Int
 
 __all__ = ["UNITS", "Kind", "Moment", "Times", "moment_of", "seconds_between", "spoken", "step_of", "times_of"]
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.alphabet import Alphabet, Symbol
@@ -18,6 +17,7 @@ from psimlearn.recordings.packing import channels_last, packed, packed_symbols
 from psimlearn.recordings.times import step_of
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.recordings.windows import blocks_of
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Trajectories", "as_trajectories"]
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.shapes import Float
 
 __all__ = ["Trajectory"]
 

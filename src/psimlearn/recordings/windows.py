@@ -8,9 +8,9 @@ row t of a trajectory is x_t, the belief m_t is held BEFORE x_t is seen, and the
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from psimlearn.recordings.schedule import RowIndex, Schedule
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "example_blocks", "example_rows"]
 __all__ += ["foretelling", "futures", "histories", "lag_places", "preceding", "unseen_at_end", "unseen_before"]

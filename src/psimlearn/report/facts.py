@@ -28,6 +28,8 @@ class Facts:
     """Calibrated filters, each with recordings that it was neither fitted to nor calibrated on."""
     held_out_note: str
     """A sentence for captions: how the filters in `held_out` relate to their recordings."""
+    made: Mapping[str, Any]
+    """Facts on how the page was made, such as the file and the command."""
 
     def channel(self, c: int) -> str:
         """The name of a channel, or its number where it has none."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from psimlearn.report.style import STYLE
 
-__all__ = ["document", "facts", "figure", "number", "paragraph", "section", "table"]
+__all__ = ["document", "facts", "figure", "number", "paragraph", "section", "table", "terms"]
 
 
 def number(value: float) -> str:
@@ -25,21 +25,27 @@ def facts(pairs: Mapping[str, Any]) -> str:
     return f'<div class="facts">{boxes}</div>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]], ours: str | None = None) -> str:
-    """A table that scrolls where it is too wide; the column with the heading `ours` is highlighted."""
-    kinds = [_class("ours" if cell == ours else "") for cell in head]
-    top = "".join(f"<th{kind}>{escape(cell)}</th>" for kind, cell in zip(kinds, head, strict=True))
-    body = "".join(f"<tr>{_cells(kinds, row)}</tr>" for row in rows)
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], best: Sequence[int] = ()) -> str:
+    """A table that scrolls where it is too wide; in each row, the cell in the place that `best` says is highlighted."""
+    top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    places = list(best)
+    body = "".join(f"<tr>{_cells(row, places[i] if places else None)}</tr>" for i, row in enumerate(rows))
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _cells(kinds: Sequence[str], row: Sequence[Any]) -> str:
-    return "".join(f"<td{kind}>{escape(str(cell))}</td>" for kind, cell in zip(kinds, row, strict=True))
+def _cells(row: Sequence[Any], best: int | None) -> str:
+    return "".join(f"<td{_class('best' if i == best else '')}>{escape(str(cell))}</td>" for i, cell in enumerate(row))
 
 
 def figure(svg: str, caption: str) -> str:
-    """A drawing with its caption."""
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+    """A drawing with its caption, which screen readers say in place of the drawing."""
+    labelled = svg.replace('role="img"', f'role="img" aria-label="{escape(caption)}"', 1)
+    return f"<figure>{labelled}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def terms(pairs: Mapping[str, str]) -> str:
+    """A list of words with what they mean."""
+    return f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(v)}</dd>' for k, v in pairs.items())}</dl>"
 
 
 def section(title: str, *parts: str) -> str:

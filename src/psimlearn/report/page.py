@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from psimlearn import __version__
+from psimlearn.choose.summary import counted, verdict
 from psimlearn.evaluate import residuals
 from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.report import html, quality, surprises
+from psimlearn.report import details, html, quality, surprises
 from psimlearn.report.facts import Facts
 
 __all__ = ["fit_page", "model_page"]
@@ -19,13 +20,19 @@ MOST_CHANNELS = 25
 """The most channels that the table of recordings lists."""
 
 
-def fit_page(model: Any, data: Trajectories, title: str = "A filter learnt from recordings") -> str:
+def fit_page(
+    model: Any,
+    data: Trajectories,
+    title: str = "A filter learnt from recordings",
+    made: Mapping[str, Any] | None = None,
+) -> str:
     """The page of an estimator that has just been fitted to these recordings.
 
     Args:
         model: a fitted `PSIM`. One from a file keeps no held-out recordings, see `model_page`.
         data: the recordings it was fitted to.
         title: the heading of the page.
+        made: further facts on how the page was made, such as the file and the command.
 
     Returns:
         The HTML document.
@@ -36,11 +43,15 @@ def fit_page(model: Any, data: Trajectories, title: str = "A filter learnt from 
     else:
         crossed, how = [(model.filter_, data)], "There were too few recordings to hold any out: it has seen these."
     report = model.report_
-    return _page(Facts(title, data, model.filter_, report, report["errors"], model.rounds_, crossed, how))
+    return _page(Facts(title, data, model.filter_, report, report["errors"], model.rounds_, crossed, how, made or {}))
 
 
 def model_page(
-    filter: Filter, report: Mapping[str, Any], data: Trajectories, errors: Mapping[str, Sequence[float]]
+    filter: Filter,
+    report: Mapping[str, Any],
+    data: Trajectories,
+    errors: Mapping[str, Sequence[float]],
+    made: Mapping[str, Any] | None = None,
 ) -> str:
     """The page of a model from a file, on recordings that it has not seen.
 
@@ -49,14 +60,14 @@ def model_page(
         report: the report in the file; empty where the file holds a filter alone.
         data: the new recordings.
         errors: by method, the error at each number of steps ahead on these recordings.
+        made: further facts on how the page was made, such as the file and the command.
 
     Returns:
         The HTML document.
     """
     held_out = [(filter, data)] if filter.calibration is not None else []
-    return _page(
-        Facts("A filter on new recordings", data, filter, report, errors, [], held_out, "The filter has not seen them.")
-    )
+    how = "The filter has not seen them."
+    return _page(Facts("A filter on new recordings", data, filter, report, errors, [], held_out, how, made or {}))
 
 
 def _page(facts: Facts) -> str:
@@ -64,8 +75,10 @@ def _page(facts: Facts) -> str:
     parts = [_what_was_learnt(facts), _recordings(facts)]
     parts += [quality.errors(facts, next(numbers)), quality.rounds(facts, next(numbers))]
     if facts.held_out:
-        parts += [quality.predictions(facts, next(numbers)), quality.calibration(facts, next(numbers))]
+        parts += [quality.predictions(facts, next(numbers)), details.forecast(facts, next(numbers))]
+        parts += [quality.calibration(facts, next(numbers)), details.where(facts)]
     parts += [surprises.surprises(facts, next(numbers)), surprises.residuals(facts, numbers)]
+    parts += [details.words(), details.origin(facts.made)]
     return html.document(facts.title, f"psimlearn {__version__}", parts)
 
 
@@ -120,17 +133,13 @@ def _what_was_learnt(facts: Facts) -> str:
         "settings tried": report["tried"],
         "spectral radius": "-" if report["radius"] is None else f"{report['radius']:.3f}",
     }
-    ours, last = (facts.errors.get(name) for name in ("PSIM", "last observation"))
-    lead = ""
-    if ours and last and np.isfinite(ours[0]) and last[0] > 0:
-        lead = html.paragraph(
-            f"One step ahead its squared error is {ours[0] / last[0]:.1%} of that of repeating the last observation.",
-            "lead",
-        )
+    said = verdict(facts.errors)
+    lead = html.paragraph(f"O{said[1:]}.", "lead") if said else ""
     trained = report["data"]
     about = (
-        f"Learnt from {trained['recordings']} recordings with {trained['rows']} rows; chosen by closed-loop error on "
-        f"held-out recordings ({report['splits']})."
+        f"Learnt from {counted(trained['recordings'], 'recording')} with {trained['rows']} rows; chosen by closed-loop "
+        f"error on held-out recordings ({report['splits']})."
     )
-    notes = "".join(html.paragraph(f"Note: {note}.") for note in report["notes"])
+    noted = [*report["notes"], *report.get("later", {}).get("notes", {}).values()]
+    notes = "".join(html.paragraph(f"Note: {note}.") for note in noted)
     return html.section("What was learnt", lead, html.paragraph(about), html.facts(chosen), notes)

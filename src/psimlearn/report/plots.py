@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from psimlearn.checks import whole
 from psimlearn.errors import SettingsError
 from psimlearn.extras import imported
 from psimlearn.filter import Filter
@@ -57,6 +58,7 @@ def plot_forecast(
         The axes, one for each channel.
     """
     filter, data = _filter(model), _one(recording)
+    whole(horizon, "horizon")
     chosen = range(min(data.n_channels, MOST_CHANNELS)) if channels is None else channels
     axes = np.ravel(_axes(axes, len(chosen)))
     prediction = foretold(filter, data, horizon).at(foretelling(data.offsets, horizon)).at(rows)
@@ -129,21 +131,23 @@ def plot_rounds(rounds: Sequence[Round], *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_surprise(model: Any, recording: Any, *, n_marked: int = 5, ax: Any = None) -> Any:
+def plot_surprise(model: Any, recording: Any, *, n_marked: int = 5, rows: slice = slice(None), ax: Any = None) -> Any:
     """Draw how unlikely each row of a recording was given the rows before it, and mark the least likely rows.
 
     Args:
         model: a fitted `PSIM` or a `Filter`.
         recording: one recording, as for `plot_forecast`.
         n_marked: how many rows to mark.
+        rows: the rows to draw. Their surprise still depends on all rows before them.
         ax: the axes; new ones if None.
     """
     filter, data = _filter(model), _one(recording)
     ax = _axes(ax, 1)
-    surprise = -filter.log_likelihood(data)
-    ax.plot(np.arange(len(surprise)), surprise, color=OURS, linewidth=1)
-    most = np.argsort(-surprise, kind="stable")[:n_marked]
-    ax.plot(most, surprise[most], "o", color=MARK, markersize=5, label="most surprising")
+    surprise = -filter.log_likelihood(data)[rows]
+    time = np.arange(len(data.values))[rows]
+    ax.plot(time, surprise, color=OURS, linewidth=1)
+    most = np.argsort(-surprise, kind="stable")[: whole(n_marked, "n_marked", 0)]
+    ax.plot(time[most], surprise[most], "o", color=MARK, markersize=5, label="most surprising")
     ax.set_xlabel("row")
     ax.set_ylabel("surprise (nats)")
     ax.margins(x=0.01)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.choose.summary import METHODS
 from psimlearn.evaluate import residuals
@@ -13,8 +12,9 @@ from psimlearn.report import html
 from psimlearn.report.facts import Facts
 from psimlearn.report.plots import MARK, OURS, SEEN, plot_errors, plot_forecast, plot_rounds
 from psimlearn.report.svg import drawn
+from psimlearn.shapes import Float
 
-__all__ = ["calibration", "errors", "predictions", "rounds"]
+__all__ = ["calibration", "errors", "predictions", "rounds", "typical"]
 
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """The coverages at which calibration is measured."""
@@ -40,7 +40,7 @@ def errors(facts: Facts, number: int) -> str:
         html.table(
             ("steps ahead", *names),
             [(h, *(html.number(errors[name][h - 1]) for name in names)) for h in shown],
-            ours="PSIM",
+            best=[1 + int(np.argmin([errors[name][h - 1] for name in names])) for h in shown],
         ),
     )
 
@@ -62,7 +62,7 @@ def rounds(facts: Facts, number: int) -> str:
 
 def predictions(facts: Facts, number: int) -> str:
     """Predictions of one typical recording, which is neither the best nor the worst case."""
-    filter, recording, rows, called = _typical(facts)
+    filter, recording, rows, called = typical(facts)
     n = min(recording.n_channels, 3)
 
     def draw(axes: Any) -> None:
@@ -79,7 +79,7 @@ def predictions(facts: Facts, number: int) -> str:
     )
 
 
-def _typical(facts: Facts) -> tuple[Filter, Trajectories, slice, str]:
+def typical(facts: Facts) -> tuple[Filter, Trajectories, slice, str]:
     """The recording with the median log-likelihood per row, its filter, the rows to draw, and words for the caption.
 
     Of a long recording, the rows in which most happens are drawn. Recordings of one row count only where all have one.

@@ -14,6 +14,7 @@ body { margin: 0 auto; padding: 1rem; max-width: 46rem; background: var(--paper)
   font: 1rem/1.55 var(--font); overflow-wrap: break-word }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 1rem 0 .25rem }
 h2 { font-size: 1.2rem; margin: 2.25rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--edge) }
+dt { font-weight: 600; margin-top: .4rem } dd { margin: 0 0 0 1rem; color: var(--faint) }
 p, ul { margin: .5rem 0 } .faint { color: var(--faint) } .lead { font-size: 1.05rem }
 figure { margin: .75rem 0; max-width: 33rem } figure svg { display: block; width: 100%; height: auto }
 figcaption { color: var(--faint); font-size: .9rem; margin-top: .25rem }
@@ -24,7 +25,7 @@ th, td { padding: .25rem 0 .25rem .9rem; text-align: right; vertical-align: bott
 td:last-child { white-space: normal }
 th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal }
 th { font-weight: 600; color: var(--faint) }
-th.ours, td.ours { font-weight: 700; color: var(--ours) }
+td.best { font-weight: 700; color: var(--ours) }
 .facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .5rem; padding: 0 }
 .facts div { background: var(--card); border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .6rem }
 .facts b { display: block; font-size: 1.15rem } .facts span { color: var(--faint); font-size: .85rem }

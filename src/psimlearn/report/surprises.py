@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.evaluate.residuals import autocorrelation, correlation, one_step_errors
 from psimlearn.evaluate.residuals import surprises as most_surprising
@@ -12,6 +11,7 @@ from psimlearn.report import html
 from psimlearn.report.facts import LONGEST, Facts
 from psimlearn.report.plots import BAND, MARK, OURS, SEEN, plot_surprise
 from psimlearn.report.svg import drawn
+from psimlearn.shapes import Float
 
 __all__ = ["residuals", "surprises"]
 
@@ -32,10 +32,10 @@ def surprises(facts: Facts, number: int) -> str:
     most = data[[found[0].recording]]
     row = found[0].row
     start = max(0, min(row - LONGEST // 2, len(most.values) - LONGEST))
-    cut = most.stretches([np.arange(start, min(start + LONGEST, len(most.values)))])
+    end = min(start + LONGEST, len(most.values))
 
     def draw(ax: Any) -> None:
-        plot_surprise(filter, cut, ax=ax)
+        plot_surprise(filter, most, rows=slice(start, end), ax=ax)
 
     table = html.table(
         ("recording", "row", "log-likelihood", "furthest off"),
@@ -49,7 +49,7 @@ def surprises(facts: Facts, number: int) -> str:
             for s in found
         ],
     )
-    shown = f", rows {start} to {start + len(cut.values) - 1}" if len(cut.values) < len(most.values) else ""
+    shown = f", rows {start} to {end - 1}" if end - start < len(most.values) else ""
     return html.section(
         "The most surprising moments",
         table,

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Comparison
 from psimlearn.reproduce.experiment import Experiment, experiment
+from psimlearn.shapes import Float
 
 __all__ = ["Results", "joined", "results"]
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.datasets import (
     LinearSystem,
@@ -24,6 +23,7 @@ from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, errors_by_horizon, folds, power, time_folds
 from psimlearn.filter import Scaling
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
 __all__ = ["Fold", "fold_of", "missing"]
 

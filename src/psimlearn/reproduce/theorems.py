@@ -11,7 +11,6 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter import Features, Filter, Linear, Stack
 from psimlearn.filter.rollout import rolled
@@ -20,6 +19,7 @@ from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures
 from psimlearn.reproduce.sets import fold_of
+from psimlearn.shapes import Float
 from psimlearn.train.dagger import dagger
 from psimlearn.train.examples import examples
 from psimlearn.train.recipe import Recipe

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from psimlearn.checks import generator, number, optional, switch, whole
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Features, Filter
 from psimlearn.learners import Learner
@@ -87,8 +88,14 @@ def epochs(
         state: of an earlier descent with the same recordings and options, to go on from.
     """
     check_optimiser(optimiser)
-    if batch is not None and batch < 1:
-        raise SettingsError(f"batch: required at least 1 recording to a step, or None for all; received {batch}.")
+    whole(n_epochs, "n_epochs", 0)
+    whole(patience, "patience")
+    whole(seed, "seed", 0)
+    switch(intercept, "intercept")
+    optional(whole, batch, "batch")
+    optional(whole, halving, "halving")
+    optional(number, rate, "rate", above=True)
+    optional(number, clip, "clip", above=True)
     if not intercept and weights_of(start)[-1].any():
         raise SettingsError(
             "intercept=False: required a start without an intercept, received one with an intercept. Learn it with "
@@ -134,7 +141,8 @@ def random_start(
         recipe: the choices around the algorithm.
         scale: weights are uniform between plus and minus this.
     """
-    begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, rng)
+    number(scale, "scale")
+    begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, generator(rng))
     return randomised(begun.filter, rng, scale)
 
 

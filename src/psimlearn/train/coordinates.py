@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float
 
 from psimlearn.filter import Filter, Stack
 from psimlearn.learners import Coordinates
+from psimlearn.shapes import Float
 
 __all__ = ["relative", "weighted"]
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from psimlearn.checks import generator, whole
 from psimlearn.filter import Features, Filter
 from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
@@ -63,7 +64,8 @@ def dagger(
         criterion: the closed-loop error that ranks rounds: of the next observation, or of the whole window.
         loss: measures that error.
     """
-    begun = begin(ground(train, features, init, recipe), learner, init, recipe, rng)
+    whole(n_rounds, "n_rounds", 0)
+    begun = begin(ground(train, features, init, recipe), learner, init, recipe, generator(rng))
     held = held_out(begun.filter, validation, criterion, loss)
     current = first_round(begun, held)
     yield current.round

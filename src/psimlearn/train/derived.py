@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float
 
 from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
+from psimlearn.shapes import Float
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.recipe import Prior
 from psimlearn.train.start import Beginning

@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args, runtim
 
 import numpy as np
 
-from psimlearn.errors import DivergedError, SettingsError
+from psimlearn.checks import one_of
+from psimlearn.errors import DivergedError
 from psimlearn.extras import imported
 
 __all__ = ["Descent", "Optimiser", "check_optimiser", "descend", "patient"]
@@ -122,8 +123,7 @@ def _epoch(tools: _Tools, state: Descent, fixed: Any, batches: Sequence[Any], wh
 
 def check_optimiser(optimiser: str) -> None:
     """Refuse an optimiser that there is not."""
-    if optimiser not in get_args(Optimiser):
-        raise SettingsError(f"optimiser: required one of {get_args(Optimiser)}, received {optimiser!r}.")
+    one_of(optimiser, get_args(Optimiser), "optimiser")
 
 
 @cache

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter import Features, Filter, Stack
 from psimlearn.filter.layout import Layout
@@ -11,6 +10,7 @@ from psimlearn.filter.rollout import Table, roll
 from psimlearn.filter.step import prior
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.windows import futures
+from psimlearn.shapes import Float
 
 __all__ = ["Examples", "TrainingRows", "examples", "filled_features"]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Int
 
+from psimlearn.checks import generator, switch
 from psimlearn.errors import DataError
 from psimlearn.filter import Features, Filter, Regressor
 from psimlearn.filter.rollout import inputs_at
@@ -13,6 +13,7 @@ from psimlearn.filter.step import following
 from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_blocks
+from psimlearn.shapes import Int
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Criterion, Round, held_out, scored
@@ -49,7 +50,8 @@ def forward(
         criterion: the closed-loop error by which the filter is scored.
         loss: measures that error.
     """
-    begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, rng)
+    switch(disjoint, "disjoint")
+    begun = begin(ground(train, features, "history", recipe), learner, "history", recipe, generator(rng))
     steps = example_blocks(begun.training.table.layout.plan, features.window)
     turn = rng.permutation(len(train)) % len(steps) if disjoint else None
     filter = step_by_step(begun, turn)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.evaluate import mean_square
 from psimlearn.filter import Features
 from psimlearn.filter.features import Variances
+from psimlearn.shapes import Float
 
 __all__ = ["GaussianNLL", "LogLoss", "Loss", "Squared"]
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from psimlearn.checks import number, one_of, optional, switch, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter import Features, OneHot, Stack, StackSquares
 from psimlearn.filter.features import Persistent
@@ -12,6 +13,8 @@ __all__ = ["Init", "Prior", "Recipe", "check"]
 
 Init = Literal["history", "teacher", "zero"]
 Prior = Literal["mean", "last", "zero"]
+MOST_LAGS = 10_000
+"""The most lags: sums hold the square of their number."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,18 @@ class Recipe:
     guard: float | None = 8.0
     keep_start: bool = True
 
+    def __post_init__(self) -> None:
+        """Refuse values that have no meaning by themselves; `check` refuses values that do not go together."""
+        whole(self.lags, "lags", most=MOST_LAGS)
+        one_of(self.prior, get_args(Prior), "prior")
+        number(self.belief_weight, "belief_weight")
+        optional(number, self.level_weight, "level_weight")
+        optional(whole, self.rank, "rank")
+        optional(number, self.box, "box")
+        optional(number, self.guard, "guard", above=True)
+        for name in ("standardise", "feedthrough", "keep_start"):
+            switch(getattr(self, name), name)
+
     @classmethod
     def for_symbols(cls, lags: int = 1) -> "Recipe":
         """The recipe for symbols: beliefs are probabilities, which are not scaled, boxed or shrunk."""
@@ -58,7 +73,9 @@ class Recipe:
 
 def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -> None:
     """Refuse settings that cannot work, in words, before any work is done."""
-    for holds, message in [*_rules_of_values(features, recipe, init), *_rules_of_pairs(train, features, recipe)]:
+    one_of(init, get_args(Init), "init")
+    whole(features.window, "window")
+    for holds, message in _rules_of_pairs(train, features, recipe):
         if not holds:
             raise SettingsError(message + ".")
     short = train.lengths <= features.window
@@ -69,20 +86,6 @@ def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -
             f"{train.lengths[i]} ({short.sum()} of {len(train)} trajectories are too short). Leave these out, or "
             "use a smaller window."
         )
-
-
-def _rules_of_values(features: Features, recipe: Recipe, init: Init) -> list[tuple[bool, str]]:
-    """For each single value, whether it is allowed and what to say if not."""
-    return [
-        (features.window >= 1, f"window: required at least 1, received {features.window}"),
-        (init in get_args(Init), f"init: required one of {get_args(Init)}, received {init!r}"),
-        (recipe.prior in get_args(Prior), f"prior: required one of {get_args(Prior)}, received {recipe.prior!r}"),
-        (recipe.lags >= 1, f"lags: required at least 1, received {recipe.lags}"),
-        (recipe.belief_weight >= 0, f"belief_weight: required at least 0, received {recipe.belief_weight}"),
-        (recipe.rank is None or recipe.rank >= 1, f"rank: required None or at least 1, received {recipe.rank}"),
-        (recipe.box is None or recipe.box >= 0, f"box: required None or at least 0, received {recipe.box}"),
-        (recipe.guard is None or recipe.guard > 0, f"guard: required None or above 0, received {recipe.guard}"),
-    ]
 
 
 def _rules_of_pairs(train: Trajectories, features: Features, recipe: Recipe) -> list[tuple[bool, str]]:

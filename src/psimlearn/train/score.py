@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float
 
+from psimlearn.checks import one_of
 from psimlearn.errors import DataError, DivergedError
 from psimlearn.filter import Filter, Linear
 from psimlearn.filter.gaps import error_covariance
@@ -16,6 +16,7 @@ from psimlearn.filter.step import expected
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, futures, late_before, settled, whole_futures
+from psimlearn.shapes import Float
 from psimlearn.train.losses import Loss, Squared
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "forgets", "held_out", "scored"]
@@ -61,6 +62,7 @@ def held_out(filter: Filter, validation: Trajectories, criterion: Criterion, los
     the near ones. It leaves out the first row of every trajectory, before which nothing was seen and all filters say
     the same.
     """
+    one_of(criterion, get_args(Criterion), "criterion")
     laid_out = table(filter, validation)
     plan, x = laid_out.layout.plan, laid_out.layout.x
     if laid_out.layout.gappy and np.isnan(x).all():

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
 from psimlearn.filter.gaps import conditional_fill, error_covariance
@@ -25,6 +24,7 @@ from psimlearn.recordings.windows import (
     settled,
     whole_futures,
 )
+from psimlearn.shapes import Float
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.examples import TrainingRows, filled_features
 from psimlearn.train.recipe import Init, Recipe, check

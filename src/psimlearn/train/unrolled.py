@@ -15,7 +15,6 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
@@ -27,6 +26,7 @@ from psimlearn.filter.step import Recursion, advance, inputs, take
 from psimlearn.recordings.schedule import gridded, grids
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
+from psimlearn.shapes import Float
 
 __all__ = ["Fixed", "Form", "Part", "closed_loop", "fixed_of", "form_of", "parts_of", "weights_of", "whitened"]
 __all__ += ["with_weights"]

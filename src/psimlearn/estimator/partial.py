@@ -1,0 +1,35 @@
+"""`PSIM.partial_fit`: the attributes of a model that has learnt from more recordings."""
+
+from typing import Any
+
+from psimlearn.checks import switch
+from psimlearn.choose.updates import updated, warned
+from psimlearn.errors import SettingsError
+from psimlearn.estimator.channels import asked
+from psimlearn.train.hints import hint_sums, merged_hints, with_hints
+from psimlearn.train.partial import absorbed, check_range
+
+__all__ = ["learnt_more"]
+
+
+def learnt_more(model: Any, X: Any, any_range: bool) -> dict[str, Any]:
+    """The new attributes; the model itself stays as it was, whatever goes wrong."""
+    if model.sums_ is None:
+        raise SettingsError(
+            "partial_fit needs the sums of training, received a model without sums: a file keeps them only by "
+            "save(path, with_sums=True). Use fit on all recordings."
+        )
+    data = asked(model, X, any_range=True).trajectories  # `check_range` refuses what is far
+    if not switch(any_range, "any_range"):
+        check_range(model.filter_, model.sums_, data, model.recipe_)
+    more = absorbed(model.filter_, model.learner_, model.sums_, data, model.n_rounds_, model.recipe_)
+    hints = merged_hints(model.hint_sums_, hint_sums(more.filter, data))
+    report = updated(model.report_, model.filter_, model.sums_, more.filter, more.outside, data)
+    warned(report, model.report_)
+    return {
+        "filter_": with_hints(more.filter, hints),
+        "learner_": more.learner,
+        "sums_": more.sums,
+        "hint_sums_": hints,
+        "report_": report,
+    }
