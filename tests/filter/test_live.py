@@ -18,7 +18,8 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter import Feedback, Filter, Linear, Scaling, SecondMoment, Stack, StackSquares
 from psimlearn.filter.live import Live
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.streams import FoldedStreams, SteppedStreams
+from psimlearn.filter.stepped import SteppedStreams
+from psimlearn.filter.streams import FoldedStreams
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.filter.uncertainty import calibrated
 from psimlearn.learners import RandomFourierRidge, Ridge

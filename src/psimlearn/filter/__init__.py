@@ -3,7 +3,7 @@
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
-from psimlearn.filter.predict import Prediction
+from psimlearn.filter.prediction import Prediction
 from psimlearn.filter.regressors import Linear, MeanAndVariance, Opaque, RandomFourier, Regressor
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, State

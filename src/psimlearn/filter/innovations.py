@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psimlearn.filter.doubt import Doubt, Given, Kind, conditioned, kind_of, moved
+from psimlearn.filter.doubt import Doubt, Given, conditioned, moved
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.folded import Map, foldable, folded_map
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.regressors import Linear, RandomFourier
+from psimlearn.filter.spreads import Kind, kind_of
 from psimlearn.filter.step import Feedback, State, expected
 from psimlearn.shapes import Bool, Float
 

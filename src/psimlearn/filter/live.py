@@ -14,7 +14,8 @@ from psimlearn.filter.innovations import innovations
 from psimlearn.filter.likelihood import hints_at, log_likelihood
 from psimlearn.filter.outside import Outside, outside_at
 from psimlearn.filter.step import State
-from psimlearn.filter.streams import FoldedStreams, SteppedStreams
+from psimlearn.filter.stepped import SteppedStreams
+from psimlearn.filter.streams import FoldedStreams
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.recordings.arrays import check_finite, unmasked
 from psimlearn.shapes import Bool, Float, Int

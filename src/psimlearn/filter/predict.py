@@ -1,8 +1,6 @@
 """Predictions read from beliefs, with the uncertainty that calibration measured."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,18 +9,17 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.features import Stack
 from psimlearn.filter.innovations import has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.filter.rollout import Reading, Rollout, rolled
 from psimlearn.filter.step import State, expected
 from psimlearn.filter.stepping import step
-from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting
+from psimlearn.filter.uncertainty import Calibration, InputsToCome
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, coming_places
 from psimlearn.shapes import Float, Int
 
 __all__ = [
-    "Prediction",
-    "Spread",
     "after_unforeseen",
     "ahead",
     "before_unforeseen",
@@ -36,73 +33,6 @@ __all__ = [
     "inputs_to_come",
     "predict",
 ]
-
-
-class Spread(NamedTuple):
-    """The spread of prediction errors, as one calibration measured it."""
-
-    std: Float[np.ndarray, "*b n"]
-    horizon: Int[np.ndarray, "*b"]
-    """The number of rows from the last row in which anything was observed to the predicted row."""
-    calibration: Calibration
-    age: Int[np.ndarray, "*b"] | None = None
-    """The age of the stream, if first rows were calibrated apart."""
-    starting: Starting | None = None
-
-    def reach(self, coverage: float) -> Float[np.ndarray, "*b n"]:
-        """Half the width of intervals of this coverage."""
-        multiple = self.calibration.reach(self.horizon, coverage)
-        if self.starting is not None and self.age is not None:
-            multiple = self.starting.reach(self.age, coverage, multiple)
-        reach: np.ndarray = self.std * multiple
-        return reach
-
-    def at(self, place: Any) -> "Spread":
-        """Pick some, by an index into all axes but the last, the channels."""
-        age = None if self.age is None else self.age[place]
-        return self._replace(std=self.std[place], horizon=self.horizon[place], age=age)
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """Predicted observations with standard deviations, both in the units of the recordings."""
-
-    mean: Float[np.ndarray, "*b n"]
-    inputs: InputsToCome
-    """The inputs of the rows ahead that the prediction knows, and with which its errors were measured."""
-    spread: Spread
-    gap: tuple[Spread, Spread] | None = None
-    """The spread of predictions that know all inputs, with and without the rows just before in which nothing was
-    observed, if `spread` is without these rows. A gap adds the difference of the squares."""
-
-    @property
-    def std(self) -> Float[np.ndarray, "*b n"]:
-        """The standard deviations; NaN beyond the horizons that calibration reached, if the filter has no model."""
-        return self._with_gap(lambda spread: spread.std)
-
-    def interval(self, coverage: float) -> tuple[Float[np.ndarray, "*b n"], Float[np.ndarray, "*b n"]]:
-        """Return lower and upper bounds that hold this share of observations, such as 0.9."""
-        reach = self._with_gap(lambda spread: spread.reach(coverage))
-        return self.mean - reach, self.mean + reach
-
-    def parts(self, return_std: bool, coverage: float | None) -> list[Float[np.ndarray, "*b n"]]:
-        """The mean, and as asked for the standard deviation, or bounds of this coverage."""
-        if coverage is not None:
-            return [self.mean, *self.interval(coverage)]
-        return [self.mean, self.std] if return_std else [self.mean]
-
-    def at(self, place: Any) -> "Prediction":
-        """Pick some of the predictions, by an index into all axes but the last, the channels."""
-        assert self.gap is None  # nobody picks from predictions with unknown inputs
-        return replace(self, mean=self.mean[place], spread=self.spread.at(place))
-
-    def _with_gap(self, size: Callable[[Spread], Float[np.ndarray, "*b n"]]) -> Float[np.ndarray, "*b n"]:
-        """The size of the spread, the gap included."""
-        if self.gap is None:
-            return size(self.spread)
-        longer, shorter = map(size, self.gap)
-        together: np.ndarray = np.sqrt(size(self.spread) ** 2 + np.maximum(longer**2 - shorter**2, 0.0))
-        return together
 
 
 def ahead(

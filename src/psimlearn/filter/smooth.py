@@ -22,7 +22,7 @@ from psimlearn.filter.innovations import Innovations, Taken, has_innovations, in
 from psimlearn.filter.layout import lay_out
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.likelihood import hints
-from psimlearn.filter.predict import Prediction, Spread
+from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
 

@@ -1,0 +1,154 @@
+"""Two ways to keep the covariance of a memory: covariances where it is narrow, square roots where it is wide.
+
+A square root R, P = R R', has one column for each direction still in doubt, which are few where few channels are
+missing. With W the inverse of V_oo and A = H R (letters as in `doubt.py`):
+
+    R+ = R (I + A' W A)^(-T/2)    gain of S: R+ (H R+)' W      [S; x] has the root [[R+, 0], [(I - V W) H R+, N]]
+
+where N N' = V - V W V is the noise of the missing entries, given the seen ones.
+"""
+
+import numpy as np
+
+from psimlearn.shapes import Bool, Float
+
+__all__ = ["Covariances", "Kind", "Roots", "kind_of"]
+
+WIDE = 100
+"""The width of a memory from which square roots are kept."""
+
+
+class Covariances:
+    """Doubt as covariances. `Roots` has the same methods."""
+
+    def nothing(self, s: int) -> Float[np.ndarray, "1 s s"]:
+        """A covariance of zeros."""
+        return np.zeros((1, s, s))
+
+    def given(
+        self,
+        spread: Float[np.ndarray, "g s s"],
+        V: Float[np.ndarray, "*g n n"],
+        seen: Bool[np.ndarray, "g n"],
+        first: int,
+    ) -> tuple[Float[np.ndarray, "g joint n"], Float[np.ndarray, "g joint joint"]]:
+        """K and J of each group; the expected observation begins at coordinate `first` of S."""
+        g, s, n = len(spread), spread.shape[1], V.shape[-1]
+        e = slice(first, first + n)
+        J = np.empty((g, s + n, s + n))
+        J[:, :s, :s], J[:, :s, s:], J[:, s:, :s] = spread, spread[:, :, e], spread[:, e]
+        J[:, s:, s:] = spread[:, e, e] + V
+        both = seen[:, :, None] & seen[:, None, :]
+        D = np.where(both, J[:, s:, s:], np.eye(n))  # the identity stands for missing entries
+        across = J[:, s:] * seen[:, :, None]
+        gain = np.linalg.solve(D, across).swapaxes(1, 2)
+        J -= gain @ across
+        J[:, s:] *= ~seen[:, :, None]
+        J[:, :, s:] *= ~seen[:, None, :]  # seen entries are known without rounding
+        return gain, J
+
+    def moved(
+        self, left: Float[np.ndarray, "g joint joint"], T: Float[np.ndarray, "*g s joint"], negligible: float
+    ) -> Float[np.ndarray, "g s s"]:
+        """P' = T J T' of each group; variances below `negligible` may be left out."""
+        if T.ndim == 2:  # one product for all groups
+            g, joint, _ = left.shape
+            half = (left.reshape(-1, joint) @ T.T).reshape(g, joint, -1).swapaxes(1, 2)
+            P = (np.ascontiguousarray(half).reshape(-1, joint) @ T.T).reshape(g, len(T), len(T))
+        else:
+            P = T @ left @ T.swapaxes(1, 2)
+        return np.asarray(0.5 * (P + P.swapaxes(1, 2)))
+
+    def whole(self, left: Float[np.ndarray, "joint joint"]) -> Float[np.ndarray, "joint joint"]:
+        """J."""
+        return left
+
+    def variances(self, spread: Float[np.ndarray, "g s s"]) -> Float[np.ndarray, "g s"]:
+        """The diagonal."""
+        return np.asarray(np.maximum(np.diagonal(spread, axis1=1, axis2=2), 0.0))
+
+    def between(self, spread: Float[np.ndarray, "g s s"], M: Float[np.ndarray, "q s"]) -> Float[np.ndarray, "g q q"]:
+        """M P M'."""
+        return np.asarray(M @ spread @ M.T)
+
+    def along(self, spread: Float[np.ndarray, "g s s"], M: Float[np.ndarray, "*g q s"]) -> Float[np.ndarray, "g q"]:
+        """The diagonal of M P M'."""
+        return np.asarray(np.maximum(np.sum((M @ spread) * M, axis=2), 0.0))
+
+
+class Roots:
+    """Doubt as square roots with few columns."""
+
+    def nothing(self, s: int) -> Float[np.ndarray, "1 s 0"]:
+        """A root without columns."""
+        return np.zeros((1, s, 0))
+
+    def given(
+        self,
+        spread: Float[np.ndarray, "g s k"],
+        V: Float[np.ndarray, "*g n n"],
+        seen: Bool[np.ndarray, "g n"],
+        first: int,
+    ) -> tuple[Float[np.ndarray, "g joint n"], Float[np.ndarray, "g joint l"]]:
+        """K and a root of J. The inverse of a positive definite matrix of k columns gives R+."""
+        g, s, k = spread.shape
+        n = V.shape[-1]
+        e = slice(first, first + n)
+        both = seen[:, :, None] & seen[:, None, :]
+        W = np.linalg.inv(np.where(both, V, np.eye(n))) * both
+        A = spread[:, e]
+        root = np.linalg.cholesky(np.eye(k) + A.swapaxes(1, 2) @ W @ A)
+        R = np.linalg.solve(root, spread.swapaxes(1, 2)).swapaxes(1, 2)
+        of_memory = R @ (R[:, e].swapaxes(1, 2) @ W)
+        fill = V @ W
+        gain = np.concatenate([of_memory, of_memory[:, e] + fill @ (np.eye(n) - of_memory[:, e])], axis=1)
+        gain[:, s:] = np.where(seen[:, :, None], np.eye(n), gain[:, s:]) * seen[:, None, :]
+        noise = _noise_roots(V - fill @ V, seen)
+        left = np.zeros((g, s + n, k + noise.shape[2]))
+        left[:, :s, :k], left[:, s:, :k], left[:, s:, k:] = R, (np.eye(n) - fill) @ R[:, e], noise
+        left[:, s:] *= ~seen[:, :, None]
+        return gain, left
+
+    def moved(
+        self, left: Float[np.ndarray, "g joint l"], T: Float[np.ndarray, "*g s joint"], negligible: float
+    ) -> Float[np.ndarray, "g s k"]:
+        """T times the root, turned to its principal axes, without the columns that are negligible in every group."""
+        R = T @ left
+        values, vectors = np.linalg.eigh(R.swapaxes(1, 2) @ R)
+        n_alive = int((values > negligible).sum(axis=1).max(initial=0))
+        return np.asarray(R @ vectors[:, :, vectors.shape[2] - n_alive :])
+
+    def whole(self, left: Float[np.ndarray, "joint l"]) -> Float[np.ndarray, "joint joint"]:
+        """J, the root times its transpose."""
+        return np.asarray(left @ left.T)
+
+    def variances(self, spread: Float[np.ndarray, "g s k"]) -> Float[np.ndarray, "g s"]:
+        """The sums of squares of the rows."""
+        return np.asarray(np.sum(spread**2, axis=2))
+
+    def between(self, spread: Float[np.ndarray, "g s k"], M: Float[np.ndarray, "q s"]) -> Float[np.ndarray, "g q q"]:
+        """M R (M R)'."""
+        R = M @ spread
+        return np.asarray(R @ R.swapaxes(1, 2))
+
+    def along(self, spread: Float[np.ndarray, "g s k"], M: Float[np.ndarray, "*g q s"]) -> Float[np.ndarray, "g q"]:
+        """The sums of squares of the rows of M R."""
+        return np.asarray(np.sum((M @ spread) ** 2, axis=2))
+
+
+Kind = Covariances | Roots
+"""The way in which a doubt is kept."""
+
+
+def _noise_roots(V: Float[np.ndarray, "g n n"], seen: Bool[np.ndarray, "g n"]) -> Float[np.ndarray, "g n most"]:
+    """Square roots of covariances that are zero for seen entries; as many columns as the most entries missing."""
+    n, most = V.shape[1], int((~seen).sum(axis=1).max(initial=0))
+    missing = ~seen[:, :, None] & ~seen[:, None, :]
+    roots = np.linalg.cholesky(np.where(missing, V, np.eye(n))) * missing
+    columns = np.argsort(seen, axis=1, kind="stable")[:, :most]  # those of missing entries first
+    return np.take_along_axis(roots, columns[:, None, :], axis=2)
+
+
+def kind_of(s: int) -> Kind:
+    """The better way to keep doubts about memories of this width."""
+    return Roots() if s >= WIDE else Covariances()
