@@ -11,16 +11,16 @@ from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out, start
 from psimlearn.choose.gaps import treatment
 from psimlearn.choose.numbers import NUMBERS
+from psimlearn.choose.report import Choice, reported
 from psimlearn.choose.runs import advanced, best_of, runs
 from psimlearn.choose.search import search
 from psimlearn.choose.settings import Settings
 from psimlearn.choose.spaces import cautious_recipe, given_space
 from psimlearn.choose.splits import Split, in_blocks, in_words, is_cut, long_enough, splits_of
-from psimlearn.choose.strategy import Methods, Strategy
-from psimlearn.choose.summary import counted, described
+from psimlearn.choose.strategy import Strategy
+from psimlearn.choose.summary import counted
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
-from psimlearn.evaluate.calibrate import blind
 from psimlearn.extras import imported
 from psimlearn.filter import Filter, OneHot
 from psimlearn.filter.scaling import constant_channels
@@ -32,7 +32,7 @@ from psimlearn.train.dagger import first_round, next_round
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.hints import HintSums, hint_sums, with_hints
 from psimlearn.train.refined import refined
-from psimlearn.train.score import HeldOut, Round, scored, spectral_radius
+from psimlearn.train.score import HeldOut, Round, forgets, scored
 from psimlearn.train.start import Beginning
 
 __all__ = ["Fitted", "fitted", "one_order"]
@@ -58,30 +58,6 @@ class Fitted(NamedTuple):
     report: dict[str, Any]
     held_out: list[tuple[Filter, Trajectories]]
     """Filters learnt in the same way from a part of the recordings, each with the recordings that it did not see."""
-
-
-class _Choice(NamedTuple):
-    """The settings chosen, and filters that were learnt with them from a part of the recordings."""
-
-    trial: Trial
-    trials: list[Trial]
-    rounds: list[Round]
-    """The winning run on the first split."""
-    winners: list[Round]
-    """One for each split."""
-    splits: list[Split]
-    baselines: Methods
-    how: str
-    """The splits in words."""
-    epochs: int | None = None
-    """How many epochs of back-propagation follow the rounds of DAgger."""
-    exact: int | None = None
-    """How many rounds with exact gaps follow these; None if gaps stay filled, or nothing is missing."""
-
-    @property
-    def held_out(self) -> list[tuple[Filter, Trajectories]]:
-        """The winners, each with the recordings that it was not fitted to."""
-        return [(round.filter, split.held) for round, split in zip(self.winners, self.splits, strict=True)]
 
 
 class _Trained(NamedTuple):
@@ -136,7 +112,7 @@ def fitted(
     filter = strategy.calibrated(final.round.filter, choice.held_out, [(final.round.filter, everything)])
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
-    report = _report(data, choice, strategy, settings, final.round, filter, notes + more_notes)
+    report = reported(data, choice, strategy, settings, final.round, filter, notes + more_notes)
     return Fitted(
         filter,
         choice.trial.candidate,
@@ -181,7 +157,7 @@ def _shares(settings: Settings, splits: list[Split]) -> bool:
 
 def _chosen(
     data: Trajectories, splits: list[Split], strategy: Strategy, settings: Settings, seed: int, tell: Watch
-) -> _Choice:
+) -> Choice:
     courses = [_course(split, settings, seed, len(data)) for split in splits]
     if isinstance(settings.learner, Learner):
         run, trials = search(courses, given_space(settings, data, settings.learner), settings.n_rounds, tell)
@@ -189,17 +165,17 @@ def _chosen(
         run, trials = strategy.search(courses, settings, data, tell)
     baselines = strategy.baselines(splits, courses, trials, settings)
     how = in_words(splits, "blocks" if is_cut(data, settings) and _shares(settings, splits) else "recordings")
-    return _Choice(run.trial(), trials, list(run.lanes[0].rounds), run.winners(), splits, baselines, how)
+    return Choice(run.trial(), trials, list(run.lanes[0].rounds), run.winners(), splits, baselines, how)
 
 
-def _unchosen(data: Trajectories, strategy: Strategy, settings: Settings, seed: int) -> _Choice:
+def _unchosen(data: Trajectories, strategy: Strategy, settings: Settings, seed: int) -> Choice:
     """Settings as they are given, and cautious ones where none are; the rows that train also score."""
     splits = [Split(data, data)]
     learner = settings.learner if isinstance(settings.learner, Learner) else strategy.cautious(settings, data)
     (run,) = runs([Candidate(cautious_recipe(settings), learner)], [_course(splits[0], settings, seed, len(data))])
     run = advanced(run, settings.n_rounds)
     baselines = strategy.baselines(splits, [], [], settings)
-    return _Choice(
+    return Choice(
         run.trial(), [run.trial()], list(run.lanes[0].rounds), run.winners(), splits, baselines, "nothing held out"
     )
 
@@ -218,7 +194,7 @@ def _course(split: Split, settings: Settings, seed: int, n_recordings: int) -> C
     )
 
 
-def _descended(choice: _Choice, settings: Settings, seed: int) -> _Choice:
+def _descended(choice: Choice, settings: Settings, seed: int) -> Choice:
     """The filters of a choice, trained on by gradient: as many epochs as are best on average over the splits."""
     epochs = [
         _epochs(split, round.filter, settings, seed, N_EPOCHS, PATIENCE)
@@ -233,7 +209,7 @@ def _descended(choice: _Choice, settings: Settings, seed: int) -> _Choice:
     )
 
 
-def _treated(choice: _Choice, data: Trajectories, settings: Settings, seed: int, tell: Watch) -> _Choice:
+def _treated(choice: Choice, data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Choice:
     """The choice, with the better treatment of gaps."""
     courses = [_course(split, settings, seed, len(data)) for split in choice.splits]
     starts = [start(choice.trial.candidate, course) for course in courses]
@@ -256,19 +232,21 @@ def _epochs(split: Split, learnt: Filter, settings: Settings, seed: int, n_epoch
 
 
 def _trained_on(
-    everything: Trajectories, choice: _Choice, strategy: Strategy, settings: Settings, seed: int, tell: Watch
+    everything: Trajectories, choice: Choice, strategy: Strategy, settings: Settings, seed: int, tell: Watch
 ) -> tuple[_Trained, list[str]]:
     """The filter of all recordings; if it got worse in closed loop, the one chosen, with a note."""
     tell(f"training on all {len(everything.values)} rows with the settings chosen")
     final = _trained(everything, choice, settings, seed, tell)
-    before = choice.winners[0].error  # on the same recordings
-    if final.round.error <= before + (strategy.tolerance - 1) * abs(before):  # a likelihood may be negative
+    chosen = choice.winners[0]
+    before = chosen.error  # on the same recordings
+    as_good = final.round.error <= before + (strategy.tolerance - 1) * abs(before)  # a likelihood may be negative
+    if as_good and (forgets(final.round.filter) or not forgets(chosen.filter)):
         return final, []
-    note = "refitted on all recordings the filter got worse in closed loop; the one chosen is kept"
+    note = "refitted on all recordings the filter got worse in closed loop, or does not forget; the one chosen is kept"
     return _trained(choice.splits[0].train, choice, settings, seed, tell), [note]
 
 
-def _trained(data: Trajectories, choice: _Choice, settings: Settings, seed: int, tell: Watch) -> _Trained:
+def _trained(data: Trajectories, choice: Choice, settings: Settings, seed: int, tell: Watch) -> _Trained:
     """As many rounds and epochs as were best. Cut short, the last round so far, and no sums to go on with."""
     split, n_rounds = Split(data, choice.splits[0].held), choice.trial.best_round
     course = _course(split, settings, seed, len(data))
@@ -289,38 +267,3 @@ def _trained_exactly(trained: _Trained, begun: Beginning, held: HeldOut, n_round
     """The filter with exact gaps, trained on for some rounds."""
     *_, last = refined(trained.round.filter, begun, held, n_rounds)
     return _Trained(last.round, begun.learner, last.sums if n_rounds else trained.sums)
-
-
-# -- the report ------------------------------------------------------------------------------------------------------
-
-
-def _report(
-    data: Trajectories,
-    choice: _Choice,
-    strategy: Strategy,
-    settings: Settings,
-    final: Round,
-    filter: Filter,
-    notes: list[str],
-) -> dict[str, Any]:
-    """What `summarised` puts into words."""
-    chosen = {"features": type(settings.features).__name__, "trainer": settings.trainer, "epochs": choice.epochs}
-    methods = {**choice.baselines, "PSIM": [round.filter for round in choice.winners]}
-    report = {
-        "data": described(data),
-        "splits": choice.how,
-        "choices": choice.trial.row() | chosen,
-        "criterion": settings.criterion,
-        "units": strategy.units(choice.trial.candidate.recipe),
-        "errors": strategy.errors(methods, choice.splits, settings.features.window),
-        "tried": len(choice.trials),
-        "diverged": sum(not np.isfinite(t.error) for t in choice.trials),
-        "clipped": final.clipped,
-        "dropped": final.dropped,
-        "radius": spectral_radius(filter),
-        "notes": notes,
-    }
-    if data.n_inputs:
-        blinded = {name: [blind(f) for f in found if isinstance(f, Filter)] for name, found in methods.items()}
-        report["inputs_unknown"] = {"errors": strategy.errors(blinded, choice.splits, settings.features.window)}
-    return report

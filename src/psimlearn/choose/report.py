@@ -1,0 +1,73 @@
+"""The choice that a search has made, and the report of a fit: plain values that `summarised` puts into words."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from psimlearn.choose.candidates import Trial
+from psimlearn.choose.settings import Settings
+from psimlearn.choose.splits import Split
+from psimlearn.choose.strategy import Methods, Strategy
+from psimlearn.choose.summary import described
+from psimlearn.evaluate.calibrate import blind
+from psimlearn.filter import Filter
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.score import Round, spectral_radius
+
+__all__ = ["Choice", "reported"]
+
+
+class Choice(NamedTuple):
+    """The settings chosen, and filters that were learnt with them from a part of the recordings."""
+
+    trial: Trial
+    trials: list[Trial]
+    rounds: list[Round]
+    """The winning run on the first split."""
+    winners: list[Round]
+    """One for each split."""
+    splits: list[Split]
+    baselines: Methods
+    how: str
+    """The splits in words."""
+    epochs: int | None = None
+    """How many epochs of back-propagation follow the rounds of DAgger."""
+    exact: int | None = None
+    """How many rounds with exact gaps follow these; None if gaps stay filled, or nothing is missing."""
+
+    @property
+    def held_out(self) -> list[tuple[Filter, Trajectories]]:
+        """The winners, each with the recordings that it was not fitted to."""
+        return [(round.filter, split.held) for round, split in zip(self.winners, self.splits, strict=True)]
+
+
+def reported(
+    data: Trajectories,
+    choice: Choice,
+    strategy: Strategy,
+    settings: Settings,
+    final: Round,
+    filter: Filter,
+    notes: list[str],
+) -> dict[str, Any]:
+    """What `summarised` puts into words."""
+    chosen = {"features": type(settings.features).__name__, "trainer": settings.trainer, "epochs": choice.epochs}
+    methods = {**choice.baselines, "PSIM": [round.filter for round in choice.winners]}
+    report = {
+        "data": described(data),
+        "splits": choice.how,
+        "choices": choice.trial.row() | chosen,
+        "criterion": settings.criterion,
+        "units": strategy.units(choice.trial.candidate.recipe),
+        "errors": strategy.errors(methods, choice.splits, settings.features.window),
+        "tried": len(choice.trials),
+        "diverged": sum(not np.isfinite(t.error) for t in choice.trials),
+        "clipped": final.clipped,
+        "dropped": final.dropped,
+        "radius": spectral_radius(filter),
+        "notes": notes,
+    }
+    if data.n_inputs:
+        blinded = {name: [blind(f) for f in found if isinstance(f, Filter)] for name, found in methods.items()}
+        report["inputs_unknown"] = {"errors": strategy.errors(blinded, choice.splits, settings.features.window)}
+    return report
