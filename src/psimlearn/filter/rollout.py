@@ -20,7 +20,7 @@ from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.step import State, advance, expected, following, inputs
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import beliefs_before, late_before, unseen_before
+from psimlearn.recordings.windows import beliefs_before, late_at_end, late_before, unseen_at_end, unseen_before
 from psimlearn.shapes import Float
 
 __all__ = ["Reading", "Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
@@ -111,17 +111,16 @@ class Rollout:
             out[now] = following(filter.recursion, z[now], x[now], int(t))
         return out
 
-    @property
-    def observed(self) -> Float[np.ndarray, "rows lags n"]:
-        """(x_t, .., x_{t-lags+1}) at every scheduled row, missing entries at their mean given all rows up to it."""
-        first, n = len(self.filter.feedback.mean), self.x.shape[1]
-        return self.z[:, first : first + n * self.filter.lags].reshape(len(self.x), self.filter.lags, n)
+    def observed(self, rows: RowIndex = slice(None)) -> Float[np.ndarray, "some lags n"]:
+        """(x_t, .., x_{t-lags+1}) at some scheduled rows, missing entries at their mean given all rows up to it."""
+        first, lags, n = len(self.filter.feedback.mean), self.filter.lags, self.x.shape[1]
+        return self.z[rows, first : first + n * lags].reshape(-1, lags, n)
 
     @cached_property
     def before(self) -> State:
         """The state before every scheduled row, as if each row were a stream; `read_before` tells its doubt."""
         plan, unseen = self.layout.plan, unseen_before(self.layout.x, self.layout.plan)
-        return State(self.held, self.observed[plan.place(-1)], plan.time, unseen, late_before(self.layout.x, plan))
+        return State(self.held, self.observed(plan.place(-1)), plan.time, unseen, late_before(self.layout.x, plan))
 
     @property
     def after(self) -> State:
@@ -129,12 +128,12 @@ class Rollout:
         blind, time = np.isnan(self.layout.x).all(axis=1), self.layout.plan.time
         unseen = np.where(blind, unseen_before(self.layout.x, self.layout.plan) + 1, 0)
         late = late_before(self.layout.x, self.layout.plan)
-        return State(self.beliefs, self.observed, time + 1, unseen, late + (blind & (late == time)))
+        return State(self.beliefs, self.observed(), time + 1, unseen, late + (blind & (late == time)))
 
     @property
     def known(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The knowledge once x_t was seen, at every scheduled row: m_t, (x_t, .., x_{t-lags+1}) and the inputs."""
-        return self.held, self.observed.reshape(len(self.x), -1), self.layout.u
+        return self.held, self.observed().reshape(len(self.x), -1), self.layout.u
 
 
 def rolled(filter: Learnt, trajectories: Trajectories, reading: Reading | None = None) -> Rollout:
@@ -247,7 +246,9 @@ def run(
     rollout = rolled(filter, trajectories)
     plan = rollout.layout.plan
     ends = plan.last()
-    state = rollout.after.at(ends)._replace(doubt=rollout.ends)
+    values, offsets = trajectories.values, trajectories.offsets
+    unseen, late = unseen_at_end(values, offsets), late_at_end(values, offsets)
+    state = State(rollout.beliefs[ends], rollout.observed(ends), plan.length[ends], unseen, late, rollout.ends)
     if filter.feedthrough and next_inputs is not None and trajectories.inputs is not None:
         last = trajectories.inputs[trajectories.offsets[1:] - 1]
         state = state._replace(belief=rollout.given_inputs(ends, last, next_inputs))

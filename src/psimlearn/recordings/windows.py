@@ -14,7 +14,7 @@ from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "example_blocks", "example_rows"]
 __all__ += ["foretelling", "futures", "histories", "lag_places", "preceding", "unseen_at_end", "unseen_before"]
-__all__ += ["late_before", "settled", "whole_futures"]
+__all__ += ["late_at_end", "late_before", "settled", "whole_futures"]
 
 SETTLED = 10
 """Rows after which a filter has forgotten how a recording began."""
@@ -77,6 +77,8 @@ def unseen_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndar
     """How many rows just before each scheduled row, within its trajectory, had nothing observed."""
     blind = np.isnan(x).all(axis=1)
     unseen = np.zeros(len(x), dtype=np.int64)
+    if not blind.any():
+        return unseen
     for now, later in plan.moves():
         unseen[later] = np.where(blind[now], unseen[now] + 1, 0)
     return unseen
@@ -86,6 +88,8 @@ def late_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndarra
     """How many rows before each scheduled row came before anything was observed in its trajectory."""
     blind = np.isnan(x).all(axis=1)
     late = np.zeros(len(x), dtype=np.int64)
+    if not blind.any():
+        return late
     for now, later in plan.moves():
         late[later] = late[now] + (blind[now] & (late[now] == plan.time[now]))
     return late
@@ -99,6 +103,17 @@ def settled(plan: Schedule, late: Int[np.ndarray, " rows"]) -> tuple[Bool[np.nda
     lengths = plan.length[plan.block(0)]
     enough = int(min(SETTLED, max(1, np.median(lengths) // 3)))
     return plan.time - late >= enough, enough
+
+
+def late_at_end(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " m"]:
+    """How many rows at the beginning of each packed trajectory have nothing observed.
+
+    >>> late_at_end(np.array([[np.nan], [1.0], [np.nan], [np.nan]]), np.array([0, 3, 4]))
+    array([1, 1])
+    """
+    seen = np.where(np.isnan(values).all(axis=1), len(values), np.arange(len(values)))
+    first_seen = np.minimum.reduceat(seen, offsets[:-1])
+    return np.asarray(np.minimum(first_seen, offsets[1:]) - offsets[:-1])
 
 
 def unseen_at_end(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " m"]:
