@@ -138,15 +138,19 @@ def test_an_interrupted_writer_of_lines_keeps_the_whole_ones(kind: type[BaseExce
     for n_lines, rest in ((3, b"half"), (3, b""), (1, b"x" * 200_000), (0, b"half"), (0, b"")):
         place = tmp_path / f"{n_lines}{len(rest)}"
         place.write_bytes(b"old")
-        with pytest.raises(kind), atomic(place, keep_whole_lines=True) as file:
-            file.write(b"line\n" * n_lines + rest)
-            raise kind
+        with pytest.raises(kind):
+            _fail_after(atomic(place, keep_whole_lines=True), b"line\n" * n_lines + rest, kind)
         assert place.read_bytes() == (b"line\n" * n_lines or b"old")
-        with pytest.raises(kind), atomic(place) as file:
-            file.write(b"line\n")
-            raise kind
+        with pytest.raises(kind):
+            _fail_after(atomic(place), b"line\n", kind)
         assert place.read_bytes() == (b"line\n" * n_lines or b"old")
     assert not list(tmp_path.glob(".*"))
+
+
+def _fail_after(opened: Any, text: bytes, kind: type[BaseException]) -> None:
+    with opened as file:
+        file.write(text)
+        raise kind
 
 
 def test_a_full_disk_keeps_the_whole_lines(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ __all__ = ["atomic"]
 
 PATTERN = ".psimlearn-*.tmp"
 """The names of temporary files."""
+BINARY = getattr(os, "O_BINARY", 0)
+"""Without it, Windows would change line ends."""
 CHUNK = 1 << 16
 """Bytes in which the last line end is looked for at a time."""
 
@@ -72,7 +74,8 @@ def _locked(folder: Path, mode: int | None) -> tuple[BufferedRandom, Path]:
     """A new file, locked for as long as it is open, so that another writer does not take it for a leftover."""
     while True:
         temporary = folder / PATTERN.replace("*", secrets.token_hex(8))
-        file = open(temporary, "x+b", opener=lambda name, flags: os.open(name, flags, 0o666 if mode is None else 0o600))
+        made = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666 if mode is None else 0o600)
+        file = os.fdopen(made, "w+b")
         with suppress(OSError):  # not every file system has locks or modes
             _lock(file.fileno())
             if mode is not None:

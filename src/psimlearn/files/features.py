@@ -12,6 +12,9 @@ from psimlearn.filter.onehot import LARGEST
 
 __all__ = ["FEATURES", "features_name"]
 
+LONGEST_WORD = 32
+"""A belief has one axis for each symbol of a word. With two symbols, words are shorter: see `LARGEST`."""
+
 
 @dataclass(frozen=True)
 class FeaturesKind:
@@ -26,7 +29,8 @@ class FeaturesKind:
 
 
 def _words(window: int, n: int) -> int:
-    """How many words of symbols there are; refuses more than any filter has."""
+    """How many words of symbols there are; refuses more than any filter has, and words longer than arrays have axes."""
+    require(window <= LONGEST_WORD, f"window: required words of at most {LONGEST_WORD} symbols, received {window}")
     require(window * np.log(n) <= np.log(LARGEST) + 1e-9, f"window: required fewer words than {n}^{window}")
     return int(n**window)
 

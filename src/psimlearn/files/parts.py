@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from psimlearn.files.checks import require
+from psimlearn.files.checks import require, require_covariance, require_distributions
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
@@ -31,22 +31,19 @@ def _constants_shapes(group: Group, known: Known) -> Shapes:
 
 def _check_constants(group: Group) -> None:
     all_finite(group)
-    usable = _definite(group.arrays["covariance"])
-    require(usable, "array covariance: required a positive definite matrix, received one that has no Cholesky factor")
+    require_covariance("covariance", group.arrays["covariance"])
 
 
-def _definite(covariance: Float[np.ndarray, "n n"]) -> bool:
-    """Whether missing channels can be filled in with this covariance."""
-    try:
-        return bool(np.isfinite(np.linalg.cholesky(covariance)).all())
-    except np.linalg.LinAlgError:
-        return False
+def _begins_as_distribution(group: Group, known: Known) -> None:
+    if known.n_simplices is not None:
+        require_distributions("initial", group.arrays["initial"], known.n_simplices)
 
 
 CONSTANTS: Codec[Constants, Known] = Codec(
     arrays=Constants._asdict,
     shapes=_constants_shapes,
     check=_check_constants,
+    agrees=_begins_as_distribution,
     build=lambda group, _: Constants(**group.arrays),
 )
 
@@ -112,6 +109,10 @@ def _check_calibration(group: Group) -> None:
         with np.errstate(invalid="ignore"):
             usable = np.isnan(array) | ((array >= 0) & (array < np.inf))
         group.require(name, usable, "finite numbers of at least 0, or NaN")
+    quantiles = group.arrays["quantiles"]
+    with np.errstate(invalid="ignore"):
+        falls = np.diff(quantiles, axis=0, prepend=0.0) < 0
+    group.require("quantiles", ~falls, "quantiles that rise with their level")
 
 
 def _with_inputs(group: Group, known: Known) -> Shapes:
