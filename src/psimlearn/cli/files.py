@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.cli.formats import csv_cell, csv_numbers
+from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
 from psimlearn.files.atomic import atomic
 
-__all__ = ["check_free", "check_names", "csv_text", "write_table", "write_text", "written"]
+__all__ = ["check_free", "check_names", "csv_text", "kept", "write_table", "write_text", "written"]
 
 CHUNK = 4096
 """Rows that are formatted at a time."""
@@ -48,15 +49,37 @@ def check_names(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[BufferedIOBase]:
-    """A file to write to, which gets its name when it is complete."""
+def written(path: Path, keep_whole_lines: bool = False) -> Iterator[BufferedIOBase]:
+    """A file to write to, which gets its name when it is complete.
+
+    Args:
+        path: the file.
+        keep_whole_lines: keep the lines that are whole if writing is stopped or fails.
+    """
     try:
-        with atomic(path) as file:
+        with atomic(path, keep_whole_lines) as file:
             yield file
     except OSError as error:
         raise DataError(
             f"{path}: required a file that can be written, received: {error}. Check folder and space."
         ) from error
+
+
+@contextmanager
+def kept(path: Path) -> Iterator[BufferedIOBase]:
+    """A file to write lines to. If writing is stopped or fails, the whole lines get its name, and a message says so."""
+    some = False
+    try:
+        with written(path, keep_whole_lines=True) as file:
+            try:
+                yield file
+            except BaseException:
+                some = file.tell() > 0
+                raise
+    except BaseException:
+        if some:
+            say(f"psimlearn: the answers so far are kept in {path}.")
+        raise
 
 
 def write_text(path: Path, text: str) -> None:

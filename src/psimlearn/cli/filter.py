@@ -1,6 +1,7 @@
 """`psimlearn filter`: the answers of a filter to every row, of files or live."""
 
 import sys
+from contextlib import nullcontext
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +11,9 @@ import click
 from psimlearn.cli import options
 
 __all__ = ["filtering"]
+
+SYMBOL = "symbol"
+"""The column of symbols in live rows, if the model does not know its name."""
 
 
 @click.command("filter")
@@ -25,7 +29,7 @@ __all__ = ["filtering"]
     help="Names of the columns, if rows on standard input have no header.",
 )
 @options.force
-def filtering(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
+def filtering(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> int:
     """Run a filter over recordings, or over rows as they arrive.
 
     For every row, print the log-likelihood of the row given the rows before it (low is unusual), and for each channel C
@@ -37,7 +41,8 @@ def filtering(model: Path, data: str, output: Path | None, force: bool, **others
     Without DATA, or with -, read rows from standard input, as CSV with a header or as JSON lines, and answer each row
     at once in the same form: in a pipe, for hours, in constant memory. A cell that is no number is reported on
     standard error and taken as not observed; a line that is no row is reported, left out, and answered by empty cells.
-    If the model was learnt with an id column, rows of different recordings may alternate.
+    If the model was learnt with an id column, rows of different recordings may alternate. If it is stopped, by Ctrl-C
+    or SIGTERM, OUTPUT keeps the answers so far.
 
     \b
     Examples:
@@ -48,10 +53,10 @@ def filtering(model: Path, data: str, output: Path | None, force: bool, **others
     from psimlearn.cli.files import check_free
 
     check_free(output, force)
-    (_stream if data == "-" else _file)(model, data, output, **others)
+    return (_stream if data == "-" else _file)(model, data, output, **others)
 
 
-def _file(model: Path, data: str, output: Path | None, **others: Any) -> None:
+def _file(model: Path, data: str, output: Path | None, **others: Any) -> int:
     import numpy as np
 
     from psimlearn.cli.files import check_names, write_table
@@ -70,31 +75,33 @@ def _file(model: Path, data: str, output: Path | None, **others: Any) -> None:
     placed = np.empty_like(rows)
     placed[given.order] = rows
     write_table(output, given.keys, names, placed)
+    return 0
 
 
-def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
-    from psimlearn.cli.files import check_names, written
+def _stream(model: Path, data: str, output: Path | None, **others: Any) -> int:
+    from psimlearn.cli.files import check_names, kept
     from psimlearn.cli.models import opened
     from psimlearn.cli.rows import Wanted
-    from psimlearn.cli.stream import stream
-    from psimlearn.filter.tabulate import answer_names
+    from psimlearn.cli.signals import exit_code
+    from psimlearn.cli.stream import names_of_answers, stream
 
     saved = opened(model)
     id, time = (
         others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
     )
-    wanted = Wanted(saved.channels, saved.columns.inputs, id, time)
-    check_names([*(name for name in (id, time) if name), *answer_names(saved.channels, others["ahead"])])
+    alphabet, noted = saved.filter.alphabet, saved.report.get("columns", {})
+    channels = saved.channels if alphabet is None else (noted.get("symbols") or SYMBOL,)
+    wanted = Wanted(channels, saved.columns.inputs, id, time, alphabet)
+    check_names([*(name for name in (id, time) if name), *names_of_answers(wanted, others["ahead"])])
     _check_ahead(saved.filter, others["ahead"])
     source, out = sys.stdin.fileno(), cast(BufferedIOBase, sys.stdout.buffer)
     try:
-        if output is None:
-            stream(saved.filter, wanted, others["ahead"], source, out, others["header"])
-        else:
-            with written(output) as file:
-                stream(saved.filter, wanted, others["ahead"], source, file, others["header"])
-    except KeyboardInterrupt:
+        with nullcontext(out) if output is None else kept(output) as answers:
+            stream(saved.filter, wanted, others["ahead"], source, answers, others["header"])
+    except KeyboardInterrupt as stop:
         options.say("psimlearn: stopped.")
+        return exit_code(stop)
+    return 0
 
 
 def _check_ahead(filter: Any, steps: int) -> None:

@@ -86,7 +86,7 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
         given.columns,
     )
     model.save(output)
-    click.echo(model.summary() + f"\n\nsaved to {output}")
+    options.echo(model.summary() + f"\n\nsaved to {output}")
     if report is not None:
         from psimlearn.report import fit_page
 

@@ -35,13 +35,13 @@ def info(model: Path, as_json: bool) -> None:
             "window": filter.features.window,
             "calibrated_steps": 0 if filter.calibration is None else filter.calibration.furthest,
         }
-        click.echo(json.dumps({**saved.report, **facts}, indent=2))
+        options.echo(json.dumps({**saved.report, **facts}, indent=2))
         return
-    click.echo(f"file       {model}, {model.stat().st_size / 1024:.0f} KiB")
-    click.echo(f"channels   {', '.join(saved.channels)}")
+    options.echo(f"file       {model}, {model.stat().st_size / 1024:.0f} KiB")
+    options.echo(f"channels   {', '.join(saved.channels)}")
     for what, value in (("inputs", ", ".join(columns.inputs)), ("id", columns.id), ("time", columns.time)):
         if value:
-            click.echo(f"{what:11}{value}")
+            options.echo(f"{what:11}{value}")
     reach = "not calibrated" if filter.calibration is None else f"calibrated {filter.calibration.furthest} steps ahead"
-    click.echo(f"beliefs    of the next {filter.features.window} steps; {reach}")
-    click.echo(summarised(saved.report) if saved.report else "report     none: a filter without an estimator")
+    options.echo(f"beliefs    of the next {filter.features.window} steps; {reach}")
+    options.echo(summarised(saved.report) if saved.report else "report     none: a filter without an estimator")

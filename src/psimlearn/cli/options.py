@@ -6,14 +6,21 @@ from typing import Any
 
 import click
 
-__all__ = ["columns", "data", "force", "model", "names", "output", "say"]
+from psimlearn.legible import legible
+
+__all__ = ["columns", "data", "echo", "force", "model", "names", "output", "say"]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def say(message: str) -> None:
     """Print a message for the user on standard error, so that standard output stays free for results."""
-    click.echo(message, err=True)
+    click.echo(legible(message), err=True)
+
+
+def echo(text: str) -> None:
+    """Print text for the user on standard output. Names in it cannot command the terminal."""
+    click.echo(legible(text))
 
 
 def names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...] | None:

@@ -6,13 +6,15 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from io import BufferedRandom
 from pathlib import Path
+from typing import Any
 
 try:
-    import fcntl
+    fcntl: Any = import_module("fcntl")
 except ImportError:  # Windows, which refuses to remove a file that is open
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 __all__ = ["atomic"]
 
