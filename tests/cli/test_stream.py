@@ -415,7 +415,9 @@ def test_a_clock_that_was_set_back_begins_a_new_recording(capsys: pytest.Capture
     np.testing.assert_allclose([a["log_likelihood"] for a in answers[6:]], expected, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("time", [float("nan"), float("inf"), "nan", True, [1], {"a": 1}, 10**400, "x" * 10**6])
+@pytest.mark.parametrize(
+    "time", [float("nan"), float("inf"), "nan", True, [1], {"a": 1}, 10**400, "x" * 10**6], ids="{!r:.20}".format
+)
 def test_times_that_are_none_cost_one_row(time: Any, capsys: pytest.CaptureFixture[str]) -> None:
     answers = timed([0, 1, time, 3, 4])
     assert [answer["log_likelihood"] is None for answer in answers] == [False, False, True, False, False]

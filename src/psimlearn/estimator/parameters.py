@@ -184,7 +184,8 @@ def _window(value: Any, features: Any, n: int) -> int:
         return at_least_one(value, "window", "'auto' or ")
     if not (isinstance(features, str) and is_symbolic(features) and features in FEATURES):
         return WINDOW
-    handy = [k for k in range(1, WINDOW + 1) if FEATURES[features](k)(np.zeros((1, k, n))).shape[1] <= HANDY]
+    kind: Any = FEATURES[features]
+    handy = [k for k in range(1, WINDOW + 1) if kind(k).width(n) <= HANDY]
     return max(handy, default=1)
 
 

@@ -10,7 +10,7 @@ from psimlearn.files.checks import require
 from psimlearn.filter import OneHotMarginals, OneHotProduct, SecondMoment, Stack, StackSquares
 from psimlearn.filter.onehot import LARGEST
 
-__all__ = ["FEATURES", "features_name"]
+__all__ = ["FEATURES", "features_name", "width"]
 
 LONGEST_WORD = 32
 """A belief has one axis for each symbol of a word. With two symbols, words are shorter: see `LARGEST`."""
@@ -55,3 +55,12 @@ def features_name(features: Any) -> str:
         "hold. Keep the recordings and the script that learns the filter, and learn it again",
     )
     return kind.__name__
+
+
+def width(features: Any, n: int) -> int:
+    """d, the number of coordinates of a belief about n channels; features of this library are not computed for it."""
+    kind = FEATURES.get(type(features).__name__)
+    if kind is not None and kind.make is type(features):
+        return kind.width(features.window, n)
+    built: np.ndarray = features(np.zeros((1, features.window, n)))
+    return int(built.shape[1])
