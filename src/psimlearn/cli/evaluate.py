@@ -36,9 +36,11 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 )
 @options.output("Write the errors to a .csv or .parquet file too.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
-@options.columns(inputs=False)
+@options.reading
 @options.force
-def evaluate(model: Path, data: str, output: Path | None, report: Path | None, force: bool, **others: Any) -> None:
+def evaluate(
+    model: Path, data: tuple[str, ...], output: Path | None, report: Path | None, force: bool, **others: Any
+) -> None:
     """Measure a filter on recordings that it has not seen, beside simple methods.
 
     Shows the error by steps ahead of the filter, the training mean, the last observation and an autoregression, and the
@@ -136,9 +138,10 @@ def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[st
 )
 @click.option("--seed", default=0, show_default=True, help="Decides which recordings are held out together.")
 @options.output("Write the errors of every fold to a .csv or .parquet file too.")
-@options.columns()
+@options.reading
+@options.columns
 @options.force
-def compare(data: str, output: Path | None, force: bool, **others: Any) -> None:
+def compare(data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> None:
     """Compare methods on recordings, each fitted and scored on the same folds.
 
     Every recording is held out once; a single recording is cut in time. Each method chooses its settings on a part of
@@ -153,15 +156,16 @@ def compare(data: str, output: Path | None, force: bool, **others: Any) -> None:
     """
     import numpy as np
 
-    from psimlearn.cli.columns import Columns
+    from psimlearn.cli.columns import columns_of, reading_of
     from psimlearn.cli.comparison import compared
     from psimlearn.cli.files import check_free, write_table
     from psimlearn.cli.recordings import recordings
     from psimlearn.cli.tables import comparison_table
 
     check_free(output, force)
-    columns = Columns(others["id"], others["time"], others["channels"], others["inputs"] or ())
-    given = recordings(data, columns, guess=not others["no_guess"]).data
+    if others["symbols"]:
+        raise click.UsageError("--symbols: compare takes recordings of numbers. Fit and evaluate models of symbols.")
+    given = recordings(data, columns_of(others), reading_of(others)).data
     titles = {name: TITLES[name] for name in others["methods"]}
     comparison = compared(given, titles, others)
     click.echo(f"{given}, {comparison.errors.shape[1]} folds")

@@ -18,25 +18,20 @@ SYMBOL = "symbol"
 
 @click.command("filter")
 @options.model
-@click.argument("data", metavar="[DATA]", required=False, default="-")
+@click.argument("data", metavar="[DATA..]", nargs=-1)
 @options.output("A .csv or .parquet file [default: CSV on standard output].")
 @click.option("--ahead", default=1, show_default=True, type=click.IntRange(1), help="Steps to forecast at every row.")
-@options.columns(inputs=False)
-@click.option(
-    "--header",
-    metavar="A,B,..",
-    callback=options.names,
-    help="Names of the columns, if rows on standard input have no header.",
-)
+@options.reading
 @options.force
-def filtering(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> int:
+def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> int:
     """Run a filter over recordings, or over rows as they arrive.
 
     For every row, print the log-likelihood of the row given the rows before it (low is unusual), and for each channel C
-    the expected value (C.expected, with standard deviation C.std) and the forecasts (C.ahead1, C.ahead1.std, ..). Rows
-    keep their order, ids and times.
+    the expected value (C.expected, with standard deviation C.std) and the forecasts (C.ahead1, C.ahead1.std, ..). For
+    a model of symbols, C is a symbol, and its expected value is its probability. A hint H has its estimate after the
+    row (H.estimated). Rows keep their order, ids and times.
 
-    If DATA is a CSV, Parquet or npz file, or a folder of them, everything is checked before anything is written.
+    If DATA are CSV, Parquet, npz or npy files, or folders of them, everything is checked before anything is written.
 
     Without DATA, or with -, read rows from standard input, as CSV with a header or as JSON lines, and answer each row
     at once in the same form: in a pipe, for hours, in constant memory. A cell that is no number is reported on
@@ -53,32 +48,37 @@ def filtering(model: Path, data: str, output: Path | None, force: bool, **others
     from psimlearn.cli.files import check_free
 
     check_free(output, force)
-    return (_stream if data == "-" else _file)(model, data, output, **others)
+    return (_stream if data in ((), ("-",)) else _file)(model, data, output, **others)
 
 
-def _file(model: Path, data: str, output: Path | None, **others: Any) -> int:
+def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
     import numpy as np
 
     from psimlearn.cli.files import check_names, write_table
     from psimlearn.cli.models import opened, read_for
     from psimlearn.filter.tabulate import answer_names, answers_to
 
-    if others["header"]:
-        raise click.UsageError("--header is for rows on standard input; files bring their header.")
     saved = opened(model)
+    filter, hints = saved.filter, saved.columns.hints if saved.filter.hinting is not None else ()
     names = answer_names(saved.channels, others["ahead"])
+    # the deviation of a probability says nothing
+    kept = [
+        i for i in range(len(names)) if filter.alphabet is None or (i - 1) // len(saved.channels) % 2 == 0 or i == 0
+    ]
+    names = [names[i] for i in kept] + [f"{hint}.estimated" for hint in hints]
     check_names(names)
     given = read_for(saved, data, others)
     check_names([*given.keys, *names])
-    _check_ahead(saved.filter, others["ahead"])
-    rows = answers_to(saved.filter, given.data, others["ahead"])
-    placed = np.empty_like(rows)
-    placed[given.order] = rows
-    write_table(output, given.keys, names, placed)
+    _check_ahead(filter, others["ahead"])
+    rows = answers_to(filter, given.data, others["ahead"])[:, kept]
+    if hints:
+        rows = np.concatenate([rows, filter.hints(given.data)], axis=1)
+    keys, answers = given.answered(rows)
+    write_table(output, keys, names, answers)
     return 0
 
 
-def _stream(model: Path, data: str, output: Path | None, **others: Any) -> int:
+def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
     from psimlearn.cli.files import check_names, kept
     from psimlearn.cli.models import opened
     from psimlearn.cli.rows import Wanted

@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -65,10 +65,11 @@ class Shown(Watch):
         return "training" if self.stage == "training" else "choice of settings"
 
 
-def learnt(model: Any, data: Any, columns: Columns) -> Any:
+def learnt(model: Any, data: Any, columns: Columns, groups: Sequence[Any] | None = None) -> Any:
     """Fit a model to recordings with a progress bar, and note the columns in its report."""
+    together = {} if groups is None else {"groups": groups}
     with watched() as watch:
-        model.set_params(verbose=watch).fit(data)
+        model.set_params(verbose=watch).fit(data, **together)
     model.set_params(verbose=False)
     model.report_ = model.report_ | {"columns": columns._asdict()}
     return model
