@@ -11,8 +11,7 @@ from commands import run
 from psimlearn.cli.columns import NO_COLUMNS, Columns
 from psimlearn.cli.recordings import Recordings, recordings
 from psimlearn.errors import DataError
-from psimlearn.recordings import columns as recorded
-from psimlearn.recordings import delimited, parquet, tables
+from psimlearn.recordings import delimited, parquet, selection, tables
 
 
 def read(tmp_path: Path, text: str | bytes, columns: Columns = NO_COLUMNS) -> Recordings:
@@ -121,7 +120,7 @@ def test_small_files_that_unpack_to_much_are_refused(tmp_path: Path, monkeypatch
     import pyarrow
     import pyarrow.parquet
 
-    for module in (tables, recorded, delimited, parquet):
+    for module in (tables, selection, delimited, parquet):
         monkeypatch.setattr(module, "MAX_BYTES", 100_000)
     packed, columns = tmp_path / "x.csv.gz", tmp_path / "x.parquet"
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 100_000))

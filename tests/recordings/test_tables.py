@@ -16,9 +16,9 @@ import pytest
 
 from psimlearn.cli.rows import Wanted, csv_rows
 from psimlearn.errors import DataError, MissingExtraError, SettingsError
-from psimlearn.recordings import archives, columns, delimited, parquet, tables
+from psimlearn.recordings import archives, delimited, parquet, selection, tables
 from psimlearn.recordings.cells import Header, header_of
-from psimlearn.recordings.columns import Selection
+from psimlearn.recordings.selection import Selection
 from psimlearn.recordings.trajectories import Trajectories
 
 
@@ -441,9 +441,8 @@ def test_numbers_are_counted_before_they_are_read(tmp_path: Path, monkeypatch: p
     written(commas, "a,b,c,d\n" + ",,,\n" * 30_000)
     np.save(small, np.zeros((200_000, 1), dtype=np.int8))
     assert sum(path.stat().st_size for path in (equal, commas)) < 200_000
-    for module in (columns, delimited, parquet):
-        if hasattr(module, "MAX_BYTES"):
-            monkeypatch.setattr(module, "MAX_BYTES", 500_000)
+    for module in (selection, delimited, parquet):
+        monkeypatch.setattr(module, "MAX_BYTES", 500_000)
     for path in (equal, commas, small):
         with pytest.raises(DataError, match=f"{path.name}: required at most 500000 bytes of numbers"):
             tables.read(path)

@@ -75,7 +75,7 @@ def demo(folder: Path, n_recordings: int, length: int, force: bool) -> None:
         write_table(paths[name], _keys(data), data.names or (), data.values)
     model.save(paths["model.psim"])
     written = ["recordings.csv", "new.csv", "model.psim", *_report(model, train, paths["report.html"])]
-    click.echo(f"In {folder}/: {', '.join(written)}. Now try:\n\n{_next(folder)}")
+    click.echo(f"In {folder}/: {', '.join(written)}. Now try:\n\n{_next(folder, 'report.html' in written)}")
 
 
 def _free(folder: Path, force: bool) -> dict[str, Path]:
@@ -122,13 +122,14 @@ def _report(model: Any, data: Any, path: Path) -> list[str]:
     return [path.name]
 
 
-def _next(folder: Path) -> str:
-    """Commands to try next."""
+def _next(folder: Path, with_report: bool) -> str:
+    """Commands to try next; a report is asked for where it can be drawn."""
+    report = " --report mine.html" if with_report else ""
     return "\n".join(
         f"  psimlearn {words}"
         for words in (
             f"info {folder}/model.psim",
-            f"fit {folder}/recordings.csv -o mine.psim --report mine.html",
+            f"fit {folder}/recordings.csv -o mine.psim{report}",
             f"evaluate {folder}/model.psim {folder}/new.csv",
             f"forecast {folder}/model.psim {folder}/new.csv --steps 10",
             f"filter {folder}/model.psim - < {folder}/new.csv | head",

@@ -45,7 +45,8 @@ def evaluate(
 
     Shows the error by steps ahead of the filter, the training mean, the last observation and an autoregression, and the
     share of observations within the filter's intervals. Errors are squared, in standard deviations of the training
-    data, summed over channels.
+    data, summed over channels. The errors of a model of symbols are nats per symbol, beside those of frequencies and
+    bigrams in --train.
 
     \b
     Examples:
@@ -59,6 +60,7 @@ def evaluate(
     from psimlearn.cli.tables import coverage_table, error_table
     from psimlearn.evaluate import errors_by_horizon
     from psimlearn.report.plots import check_installed
+    from psimlearn.train.losses import LogLoss
 
     for path in (output, report):
         check_free(path, force)
@@ -68,13 +70,17 @@ def evaluate(
     given = read_for(saved, data, others).data
     filter = saved.filter
     steps = others["steps"] or max(1, min(filter.features.window, int(given.lengths.max()) - 1))
-    errors = {
-        name: errors_by_horizon(method, given, steps, skip=1, scale=filter.scaling.scale)
-        for name, method in _beside(saved, given, steps, others).items()
-    }
-    click.echo(f"{given}\nautoregression: fitted to {others['train'] or 'the recordings it is not scored on'}")
-    error_table(errors, "squared error by steps ahead, in standard deviations, channels summed")
-    if filter.calibration is not None:
+    symbolic = filter.alphabet is not None
+    scored: Any = {"measure": LogLoss().nats} if symbolic else {"scale": filter.scaling.scale}
+    beside = (_symbols_beside if symbolic else _beside)(saved, given, steps, others)
+    errors = {name: errors_by_horizon(method, given, steps, skip=1, **scored) for name, method in beside.items()}
+    fitted = others["train"] or (None if symbolic else "the recordings it is not scored on")
+    click.echo(f"{given}" + (f"\n{'k-grams' if symbolic else 'autoregression'}: fitted to {fitted}" if fitted else ""))
+    unit = "nats per symbol" if symbolic else "squared error"
+    error_table(errors, f"{unit} by steps ahead" + ("" if symbolic else ", in standard deviations, channels summed"))
+    if symbolic:
+        click.echo(f"the likeliest symbol is right at {_share_right(filter, given):.1%} of rows, one step ahead")
+    elif filter.calibration is not None:
         coverage_table(filter, given, (1, steps), LEVELS)
     click.echo(f"mean log-likelihood of a row: {filter.log_likelihood(given).mean():.4g} nats")
     if output is not None:
@@ -105,6 +111,26 @@ def _beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[
     except DataError as error:
         options.say(f"note: no autoregression to compare with: {error}")
     return methods | {"PSIM": saved.filter}
+
+
+def _symbols_beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[str, Any]:
+    """The filter of symbols beside counts of symbols and of pairs, if there are recordings to count in."""
+    from psimlearn.baselines import KGram
+    from psimlearn.cli.models import read_for
+
+    if not others["train"]:
+        return {"PSIM": saved.filter}
+    train = read_for(saved, others["train"], others).data
+    return {"frequencies": KGram.fit(train, 1), "bigrams": KGram.fit(train, 2), "PSIM": saved.filter}
+
+
+def _share_right(filter: Any, given: Any) -> float:
+    """The share of observed symbols that were the likeliest, given the symbols before them."""
+    import numpy as np
+
+    expected, truth = filter.forecast(given, 1)[:, 0], given.values
+    seen = ~np.isnan(truth).any(axis=1)
+    return float(np.mean(expected[seen].argmax(axis=1) == truth[seen].argmax(axis=1)))
 
 
 def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[str]:

@@ -1,5 +1,6 @@
 """Columns found by their names, and all that is said about it: guesses, columns left out, advice on times."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,8 +11,8 @@ from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.recordings.arranged import Arranged
 from psimlearn.recordings.cells import FIRST
-from psimlearn.recordings.columns import Selection, Table
 from psimlearn.recordings.found import Files
+from psimlearn.recordings.selection import Selection, Table
 from psimlearn.recordings.tables import read_table
 from psimlearn.recordings.times import Times, times_of
 
@@ -99,11 +100,11 @@ def tell_holes(result: Arranged, resampled: bool) -> None:
         say(f"note: {n} rows are missing between the times given; they count as not observed.")
 
 
-def advice_on_times(found: Files, table: Table, columns: Columns, time_guessed: bool) -> str:
-    """What to do about times that are refused: name the id if that mends them, or leave out a guess."""
-    if columns.time is None:
-        return ""
-    advice = f" If {columns.time!r} is no time, use --exclude {columns.time!r}." if time_guessed else ""
+def advice_on_times(error: str, found: Files, table: Table, columns: Columns, time_guessed: bool) -> str:
+    """An error, and what to do about times that are refused: name the id if that mends them, or leave out a guess."""
+    if columns.time is None or "time" not in error:
+        return error
+    advice = error + (f" If {columns.time!r} is no time, use --exclude {columns.time!r}." if time_guessed else "")
     if columns.id is not None:
         return advice
     try:
@@ -113,7 +114,9 @@ def advice_on_times(found: Files, table: Table, columns: Columns, time_guessed: 
     except DataError:
         return advice
     if ids := _tell_apart(times, cells):
-        return f" Times rise among rows with the same {_few(ids)!r}: use --id {ids[0]} if it tells recordings apart."
+        refused = re.sub(r" Pass (sort|duplicates).*", "", error)  # these would mix the recordings
+        alike = f"Times rise among rows with the same {_few(ids)!r}"
+        return f"{refused} {alike}: use --id {ids[0]} if it tells recordings apart."
     return advice
 
 

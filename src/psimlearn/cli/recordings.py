@@ -18,9 +18,9 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.arranged import Arranged, Roles, arranged, words_as_symbols
 from psimlearn.recordings.cells import FIRST, Absent
-from psimlearn.recordings.columns import MAX_BYTES, Selection, Table
 from psimlearn.recordings.found import Files
 from psimlearn.recordings.regular import Timing
+from psimlearn.recordings.selection import MAX_BYTES, Selection, Table
 from psimlearn.recordings.tables import find, read_archives, read_table
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -38,6 +38,7 @@ OPTIONS = {
     "Pass resample=True": "Use --resample",
     "resample=True": "--resample",
     "or step=None to take": "or --step none to take",
+    "or pass step=None": "or use --step none",
     "name the format in which times are written, such as": "name the format in which times are written: --time-format",
     "name the id if": "use --id if",
 }
@@ -163,7 +164,7 @@ def _from_table(
     try:
         result = arranged(table, roles, timing, columns.time_format)
     except DataError as error:
-        raise DataError(f"{error}{advice_on_times(found, table, columns, time_guessed)}") from error
+        raise DataError(advice_on_times(str(error), found, table, columns, time_guessed)) from error
     tell_holes(result, reading.resample)
     several = columns.id is not None or len(result.data) > 1
     keys = {name: table.kept[name] for name in ([key] if several else []) + parts}
@@ -173,6 +174,9 @@ def _from_table(
 
 def _selection(columns: Columns, present: Sequence[str]) -> Selection:
     """The columns to read: those with a meaning, or all columns of numbers."""
+    named = {*(columns.channels or ()), *columns.inputs, *columns.hints, columns.id, columns.group, columns.symbols}
+    if both := sorted(set(columns.exclude) & {*named, *parts_of_time(columns.time or "", present)}):
+        raise DataError(f"columns {both}: required one meaning, received --exclude and another. Leave one option out.")
     kept = [columns.id, columns.group, columns.symbols, *parts_of_time(columns.time or "", present)]
     kept += list(columns.categories)
     return Selection(

@@ -15,8 +15,8 @@ from typing import Any
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.cells import FIRST, Header, cells_of, header_of, nameless
-from psimlearn.recordings.columns import MAX_BYTES, TOO_LARGE, Selection, Table, check_size, table_of
 from psimlearn.recordings.numbers import Numbers, joined, numbers_in
+from psimlearn.recordings.selection import MAX_BYTES, TOO_LARGE, Selection, Table, check_size, table_of
 
 __all__ = ["read_csv", "read_header"]
 

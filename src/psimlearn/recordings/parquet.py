@@ -9,7 +9,7 @@ import numpy as np
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
 from psimlearn.recordings.cells import FIRST, Header
-from psimlearn.recordings.columns import MAX_BYTES, TOO_LARGE, Selection, Table, check_size, table_of
+from psimlearn.recordings.selection import MAX_BYTES, TOO_LARGE, Selection, Table, check_size, table_of
 
 __all__ = ["read_parquet", "read_schema"]
 

@@ -10,11 +10,11 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.archives import arrays
 from psimlearn.recordings.arranged import Roles, arranged
 from psimlearn.recordings.cells import FIRST, Absent, Header
-from psimlearn.recordings.columns import MAX_BYTES, TOO_LARGE, Selection, Table, check_size
 from psimlearn.recordings.delimited import read_csv
 from psimlearn.recordings.found import Files, Paths, find
 from psimlearn.recordings.parquet import read_parquet
 from psimlearn.recordings.regular import Timing
+from psimlearn.recordings.selection import MAX_BYTES, TOO_LARGE, Selection, Table, check_size
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["find", "read", "read_archives", "read_table"]
