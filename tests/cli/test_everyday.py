@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -358,3 +360,42 @@ def test_whole_numbers_are_symbols_too(tmp_path: Path) -> None:
     given = read(tmp_path / "a.csv", "s\n007\n7\n", symbols="s")
     assert given.data.alphabet is not None
     assert given.data.alphabet.symbols == ("007", "7")
+
+
+# -- the pipe ----------------------------------------------------------------------------------------------------------
+
+
+def piped(model: Path, text: str, *words: str) -> tuple[list[dict[str, str]], str]:
+    """The answers of `psimlearn filter MODEL -`, and its messages."""
+    command = [sys.executable, "-m", "psimlearn", "filter", str(model), "-", *words]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return rows_of(done.stdout), done.stderr
+
+
+def test_a_pipe_reads_words_and_codes_as_files_do(
+    kit: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "t,x,mode,on\n0,1,push,True\n1,-999,pull,false\n2,0.5,idle,TRUE\n"
+    (tmp_path / "a.csv").write_text(text)
+    assert run("filter", kit["model"], tmp_path / "a.csv") == 0
+    by_file = rows_of(capsys.readouterr().out)
+    by_pipe, said = piped(kit["model"], text)
+    assert said == ""
+    lines = (
+        json.dumps({"t": 0, "x": 1, "mode": "push", "on": True}),
+        '{"t": 1, "x": -999, "mode": "pull", "on": false}',
+    )
+    command = [sys.executable, "-m", "psimlearn", "filter", str(kit["model"]), "-"]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True)
+    by_json = [json.loads(line) for line in done.stdout.splitlines()]
+    for name in ("log_likelihood", "x.expected", "x.ahead1"):
+        expected = [float(row[name]) for row in by_file]
+        np.testing.assert_allclose([float(row[name]) for row in by_pipe], expected, atol=1e-9)
+        np.testing.assert_allclose([row[name] for row in by_json], expected[:2], atol=1e-9)
+
+
+def test_a_pipe_without_a_header(wards: tuple[Path, Path]) -> None:
+    answers, _ = piped(wards[1], "A\nB\n", "--no-header", "--symbols", "column1")
+    assert len(answers) == 2
+    _, said = piped(wards[1], "A\nB\n", "--sort")
+    assert "--sort is for files" in said

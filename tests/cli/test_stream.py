@@ -264,7 +264,7 @@ def test_a_bad_row_is_named_and_the_stream_goes_on(line: bytes, said: str, capsy
         b"{\n",
         b"[1, 2]\n",
         b'{"a": "x", "b": 2}\n',
-        b'{"a": true, "b": 2}\n',
+        b'{"a": [true], "b": 2}\n',
         b"[" * 5000 + b"\n",
         b'{"a": 1' + b"0" * 309 + b', "b": 2}\n',
         b'{"a": 1' + b"0" * 5000 + b', "b": 2}\n',

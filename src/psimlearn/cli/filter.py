@@ -12,8 +12,8 @@ from psimlearn.cli import options
 
 __all__ = ["filtering"]
 
-SYMBOL = "symbol"
-"""The column of symbols in live rows, if the model does not know its name."""
+FILES_ONLY = ("time_format", "step", "resample", "sort", "array", "channels_first")
+"""Options that mend or choose rows of files, which a row that is answered at once cannot obey."""
 
 
 @click.command("filter")
@@ -56,21 +56,21 @@ def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any
 
     from psimlearn.cli.files import check_names, write_table
     from psimlearn.cli.models import opened, read_for
+    from psimlearn.cli.symbols import symbol_columns, symbol_names
     from psimlearn.filter.tabulate import answer_names, answers_to
 
     saved = opened(model)
     filter, hints = saved.filter, saved.columns.hints if saved.filter.hinting is not None else ()
-    names = answer_names(saved.channels, others["ahead"])
-    # the deviation of a probability says nothing
-    kept = [
-        i for i in range(len(names)) if filter.alphabet is None or (i - 1) // len(saved.channels) % 2 == 0 or i == 0
-    ]
-    names = [names[i] for i in kept] + [f"{hint}.estimated" for hint in hints]
+    alphabet, steps = filter.alphabet, others["ahead"]
+    names = answer_names(saved.channels, steps) if alphabet is None else symbol_names(alphabet, steps)
+    names += [f"{hint}.estimated" for hint in hints]
     check_names(names)
     given = read_for(saved, data, others)
     check_names([*given.keys, *names])
-    _check_ahead(filter, others["ahead"])
-    rows = answers_to(filter, given.data, others["ahead"])[:, kept]
+    _check_ahead(filter, steps)
+    rows = answers_to(filter, given.data, steps)
+    if alphabet is not None:
+        rows = symbol_columns(rows, len(alphabet))
     if hints:
         rows = np.concatenate([rows, filter.hints(given.data)], axis=1)
     keys, answers = given.answered(rows)
@@ -80,24 +80,34 @@ def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any
 
 def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
     from psimlearn.cli.files import check_names, kept
-    from psimlearn.cli.models import opened
+    from psimlearn.cli.models import SYMBOL, opened
     from psimlearn.cli.rows import Wanted
     from psimlearn.cli.signals import exit_code
     from psimlearn.cli.stream import names_of_answers, stream
+    from psimlearn.recordings.alphabet import Alphabet
+    from psimlearn.recordings.cells import Absent
 
+    for option in FILES_ONLY:
+        if others[option]:
+            raise click.UsageError(
+                f"--{option.replace('_', '-')} is for files; rows on standard input come one by one."
+            )
     saved = opened(model)
     id, time = (
         others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
     )
-    alphabet, noted = saved.filter.alphabet, saved.report.get("columns", {})
-    channels = saved.channels if alphabet is None else (noted.get("symbols") or SYMBOL,)
-    wanted = Wanted(channels, saved.columns.inputs, id, time, alphabet)
+    alphabet, columns = saved.filter.alphabet, saved.columns
+    channels = saved.channels if alphabet is None else (others["symbols"] or columns.symbols or SYMBOL,)
+    categories = {name: Alphabet(words) for name, words in columns.categories.items()}
+    absent = Absent.of(others["missing"] or columns.missing)
+    wanted = Wanted(channels, columns.inputs, id, time, alphabet, categories, absent)
     check_names([*(name for name in (id, time) if name), *names_of_answers(wanted, others["ahead"])])
     _check_ahead(saved.filter, others["ahead"])
     source, out = sys.stdin.fileno(), cast(BufferedIOBase, sys.stdout.buffer)
     try:
         with nullcontext(out) if output is None else kept(output) as answers:
-            stream(saved.filter, wanted, others["ahead"], source, answers, others["header"])
+            header = () if others["no_header"] else others["header"]
+            stream(saved.filter, wanted, others["ahead"], source, answers, header)
     except KeyboardInterrupt as stop:
         options.say("psimlearn: stopped.")
         return exit_code(stop)

@@ -1,16 +1,17 @@
 """Live rows, as CSV or as JSON lines: each line is parsed by itself, or refused with a reason."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from math import isfinite, isinf, nan
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from psimlearn.cli.symbols import symbol_rows
+from psimlearn.cli.symbols import Numbers, symbol_rows, worded
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
-from psimlearn.recordings.cells import cells_of, check_encoding, header_of, number
+from psimlearn.recordings.cells import USUAL, Absent, cells_of, check_encoding, header_of, number
 
 __all__ = ["Complain", "ParsedRow", "Wanted", "csv_rows", "json_rows"]
 
@@ -29,6 +30,9 @@ class Wanted(NamedTuple):
     time: str | None
     alphabet: Alphabet | None = None
     """The alphabet of a filter of symbols, whose only channel is a column of symbols."""
+    categories: Mapping[str, Alphabet] = {}
+    """The words of each input that holds words."""
+    absent: Absent = USUAL
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +81,7 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
     places = [names.index(name) for name in wanted.names]
     pick = itemgetter(*places) if len(places) > 1 else lambda cells: (cells[places[0]],)
     id, time = (None if name is None else names.index(name) for name in (wanted.id, wanted.time))
-    numbers = _csv_numbers if wanted.alphabet is None else symbol_rows(wanted.alphabet, _csv_numbers)
+    numbers = _numbers(wanted, partial(_csv_numbers, absent=wanted.absent))
 
     def read(line: str, complain: Complain) -> ParsedRow:
         cells = cells_of(line, delimiter)
@@ -93,7 +97,7 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
 
 def json_rows(wanted: Wanted) -> Read:
     """A parser of lines that are JSON objects; a name that is absent or null was not observed."""
-    numbers = _json_numbers if wanted.alphabet is None else symbol_rows(wanted.alphabet, _json_numbers)
+    numbers = _numbers(wanted, partial(_json_numbers, absent=wanted.absent))
 
     def read(line: str, complain: Complain) -> ParsedRow:
         cells = _object(line)
@@ -110,6 +114,12 @@ def json_rows(wanted: Wanted) -> Read:
         )
 
     return read
+
+
+def _numbers(wanted: Wanted, plain: Numbers) -> Numbers:
+    """The numbers of a row, given those of plain cells: words become numbers, too."""
+    others = worded(wanted.categories, plain) if wanted.categories else plain
+    return others if wanted.alphabet is None else symbol_rows(wanted.alphabet, others)
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -137,35 +147,35 @@ def _usable(id: str) -> str:
     return id
 
 
-def _csv_numbers(texts: Sequence[str], names: Sequence[str], complain: Complain) -> list[float]:
+def _csv_numbers(texts: Sequence[str], names: Sequence[str], complain: Complain, absent: Absent) -> list[float]:
     try:
         numbers = list(map(float, texts))
         total, text = sum(numbers), "".join(texts)
-        plain = total - total == 0 and "_" not in text and text.isascii()
+        plain = total - total == 0 and "_" not in text and text.isascii() and not absent.numbers
     except ValueError:
         plain = False
     if plain:  # no NaN, no infinity, no 1_000, no digits of other scripts
         return numbers
-    return [_number(cell, name, complain) for cell, name in zip(texts, names, strict=True)]
+    return [_number(cell, name, complain, absent) for cell, name in zip(texts, names, strict=True)]
 
 
-def _number(cell: str, name: str, complain: Complain) -> float:
+def _number(cell: str, name: str, complain: Complain, absent: Absent) -> float:
     try:
-        value = number(cell)
+        value = number(cell, absent)
     except DataError as error:
         complain(f"column {name!r}: {error} Taken as not observed.")
         return nan
     return _not_infinite(value, name, complain)
 
 
-def _json_numbers(values: Sequence[Any], names: Sequence[str], complain: Complain) -> list[float]:
-    return [_json_number(value, name, complain) for value, name in zip(values, names, strict=True)]
+def _json_numbers(values: Sequence[Any], names: Sequence[str], complain: Complain, absent: Absent) -> list[float]:
+    return [_json_number(value, name, complain, absent) for value, name in zip(values, names, strict=True)]
 
 
-def _json_number(value: Any, name: str, complain: Complain) -> float:
-    if value is None:
+def _json_number(value: Any, name: str, complain: Complain, absent: Absent) -> float:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value in absent.numbers):
         return nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not isinstance(value, int | float):
         complain(f"column {name!r}: required a number or null, received {value!r:.80}. Taken as not observed.")
         return nan
     try:

@@ -1,6 +1,6 @@
 """Symbols in live rows: one cell in, one-hot numbers out; and the names of the answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import nan
 from typing import Any
 
@@ -11,7 +11,7 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, Symbol
 from psimlearn.recordings.cells import MISSING
 
-__all__ = ["symbol_columns", "symbol_names", "symbol_rows"]
+__all__ = ["Numbers", "symbol_columns", "symbol_names", "symbol_rows", "worded"]
 
 Complain = Callable[[str], None]
 Numbers = Callable[[Sequence[Any], Sequence[str], Complain], list[float]]
@@ -20,16 +20,38 @@ Numbers = Callable[[Sequence[Any], Sequence[str], Complain], list[float]]
 
 def symbol_rows(alphabet: Alphabet, others: Numbers) -> Numbers:
     """The numbers of a row whose first cell is a symbol and whose other cells are inputs."""
-    spelt: dict[str, Symbol] = {str(symbol): symbol for symbol in sorted(alphabet.symbols, key=_is_text)}
+    one_hot = _one_hot(alphabet)
 
     def numbers(cells: Sequence[Any], names: Sequence[str], complain: Complain) -> list[float]:
+        return one_hot(cells[0], names[0], complain) + (others(cells[1:], names[1:], complain) if names[1:] else [])
+
+    return numbers
+
+
+def worded(categories: Mapping[str, Alphabet], others: Numbers) -> Numbers:
+    """The numbers of a row in which some inputs are words: a number for each possible word."""
+    encoders = {name: _one_hot(words) for name, words in categories.items()}
+
+    def numbers(cells: Sequence[Any], names: Sequence[str], complain: Complain) -> list[float]:
+        found: list[float] = []
+        for cell, name in zip(cells, names, strict=True):
+            found += encoders[name](cell, name, complain) if name in encoders else others([cell], [name], complain)
+        return found
+
+    return numbers
+
+
+def _one_hot(alphabet: Alphabet) -> Callable[[Any, str, Complain], list[float]]:
+    """A cell as one number for each symbol; NaN, and a complaint, for a cell that is none of them."""
+    spelt: dict[str, Symbol] = {str(symbol): symbol for symbol in sorted(alphabet.symbols, key=_is_text)}
+
+    def numbers(cell: Any, name: str, complain: Complain) -> list[float]:
         try:
-            one_hot: list[float] = alphabet.one_hot([_symbol(cells[0], alphabet, spelt)], "symbol")[0].tolist()
+            return list(alphabet.one_hot([_symbol(cell, alphabet, spelt)], "symbol")[0].tolist())
         except DataError:
-            asked = f"required one of {list(alphabet.symbols)!s:.200}, received {cells[0]!r:.80}"
-            complain(f"column {names[0]!r}: {asked}. Taken as not observed.")
-            one_hot = [nan] * len(alphabet)
-        return one_hot + (others(cells[1:], names[1:], complain) if names[1:] else [])
+            asked = f"required one of {list(alphabet.symbols)!s:.200}, received {cell!r:.80}"
+            complain(f"column {name!r}: {asked}. Taken as not observed.")
+            return [nan] * len(alphabet)
 
     return numbers
 
