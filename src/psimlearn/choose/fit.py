@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out, start
@@ -82,13 +83,23 @@ class _Trained(NamedTuple):
     sums: Any
 
 
-def fitted(data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Fitted:
-    """Choose by closed-loop error on held-out recordings, train on all of them, calibrate on the held-out ones."""
+def fitted(
+    data: Trajectories, settings: Settings, seed: int, tell: Watch, groups: Int[np.ndarray, " m"] | None = None
+) -> Fitted:
+    """Choose by closed-loop error on held-out recordings, train on all of them, calibrate on the held-out ones.
+
+    Args:
+        data: the recordings.
+        settings: what is given, and what is to be chosen.
+        seed: decides everything random.
+        tell: receives progress.
+        groups: the group of each recording; no group is both trained on and held out.
+    """
     strategy = SYMBOLS if isinstance(settings.features, OneHot) else NUMBERS
     if settings.trainer.endswith("backprop"):  # before the work rather than after it
         imported("optax", "grad")
-    data, notes = long_enough(data, settings.features.window)
-    splits = splits_of(data, settings, np.random.default_rng(seed))
+    data, groups, notes = long_enough(data, settings.features.window, groups)
+    splits = splits_of(data, settings, np.random.default_rng(seed), groups)
     if splits:
         choice = _chosen(data, splits, strategy, settings, seed, tell)
     else:

@@ -1,8 +1,10 @@
 """Which recordings train and which are held out."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from psimlearn.choose.settings import Settings
 from psimlearn.errors import DataError
@@ -24,30 +26,37 @@ class Split(NamedTuple):
     held: Trajectories
 
 
-def long_enough(data: Trajectories, window: int) -> tuple[Trajectories, list[str]]:
+Groups = Int[np.ndarray, " _"] | None
+"""The number of the group of each recording; None without groups."""
+
+
+def long_enough(data: Trajectories, window: int, groups: Groups = None) -> tuple[Trajectories, Groups, list[str]]:
     """The recordings that are longer than the window, since others teach nothing; and a note if some are not."""
     usable = data.lengths > window
     if usable.all():
-        return data, []
+        return data, groups, []
     if not usable.any():
         raise DataError(
             f"required a recording with more rows than the window, at least {window + 1}, received at most "
             f"{data.lengths.max()}. Use a smaller window or longer recordings."
         )
     note = f"{(~usable).sum()} of {len(data)} recordings are no longer than the window and were left out"
-    return data[usable], [note]
+    return data[usable], None if groups is None else groups[usable], [note]
 
 
-def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator) -> list[Split]:
+def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator, groups: Groups = None) -> list[Split]:
     """As many splits as it takes to hold out enough rows; none if there are too few.
 
-    Few recordings are cross-validated; of many, one share is held out once. A single one is cut in time.
+    Few recordings are cross-validated; of many, one share is held out once. A single one is cut in time. Recordings of
+    one group stay together.
     """
     if isinstance(settings.validation, Trajectories):
         return [Split(data, settings.validation)]
     window = settings.features.window
     n_folds = max(2, round(1 / settings.validation))
-    if len(data) == 1:
+    if groups is not None:
+        pairs = _group_folds(data, groups, n_folds, rng)
+    elif len(data) == 1:
         n_folds = min(n_folds, len(data.values) // (window + 2))
         if len(data.values) < FEWEST_ROWS or n_folds < 2:
             return []
@@ -62,6 +71,21 @@ def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator) 
         if sum(len(split.held.values) for split in enough) >= ENOUGH_ROWS:
             break
     return enough
+
+
+def _group_folds(
+    data: Trajectories, groups: Int[np.ndarray, " m"], n_folds: int, rng: np.random.Generator
+) -> Iterator[tuple[Trajectories, Trajectories]]:
+    """Training and test sets by whole groups; each group is tested once."""
+    order = rng.permutation(np.unique(groups))
+    if len(order) < 2:
+        raise DataError(
+            "groups: required at least 2 groups with recordings longer than the window, so that one can be held out, "
+            "received 1. Leave groups out, or pass validation= recordings."
+        )
+    for part in np.array_split(order, min(n_folds, len(order))):
+        held = np.isin(groups, part)
+        yield data[~held], data[held]
 
 
 def in_words(splits: list[Split]) -> str:
