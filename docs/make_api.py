@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "recordings.trajectories": (),
         "recordings.trajectory": (),
         "recordings.alphabet": (),
+        "recordings.steps": (),
         "estimator.scaler": (),
         "datasets": ALL,
     },

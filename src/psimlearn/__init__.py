@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from psimlearn.learners.symbolic import SymbolLogistic as SymbolLogistic
     from psimlearn.learners.symbolic import SymbolRidge as SymbolRidge
     from psimlearn.recordings.alphabet import Alphabet as Alphabet
+    from psimlearn.recordings.steps import Clock as Clock
     from psimlearn.recordings.trajectories import Trajectories as Trajectories
     from psimlearn.recordings.trajectory import Trajectory as Trajectory
     from psimlearn.report.plots import plot_errors as plot_errors
@@ -75,6 +76,7 @@ _HOMES = {
     "learners": ["RandomFourierRidge", "Ridge"],
     "learners.symbolic": ["SymbolClassifier", "SymbolLogistic", "SymbolRidge"],
     "recordings.alphabet": ["Alphabet"],
+    "recordings.steps": ["Clock"],
     "recordings.trajectories": ["Trajectories"],
     "recordings.trajectory": ["Trajectory"],
     "report.plots": ["plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"],

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.neighbors import KNeighborsRegressor
 
 import psimlearn
-from psimlearn.errors import ModelFileError
+from psimlearn.errors import DataError, ModelFileError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.saved import with_infinities, without_infinities
 from psimlearn.files import model as io
@@ -55,8 +55,9 @@ def test_a_file_remembers_the_names_of_channels(tmp_path: Path) -> None:
     PSIM(**ONE).fit(frame).save(tmp_path / "model.psim")
     loaded = PSIM.load(tmp_path / "model.psim")
     assert list(loaded.predict(frame).columns) == ["left", "right"]
-    with pytest.raises(ValueError, match="feature names"):
-        loaded.predict(frame[["right", "left"]])
+    pd.testing.assert_frame_equal(loaded.predict(frame[["right", "left"]]), loaded.predict(frame))
+    with pytest.raises(DataError, match=r"required the channels.*as in fit"):
+        loaded.predict(frame[["right"]])
 
 
 def test_infinite_errors_go_through_a_file(tmp_path: Path) -> None:

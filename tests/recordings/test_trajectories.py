@@ -113,7 +113,7 @@ def test_frame_with_everything(Frame: Any) -> None:
     frame = Frame(
         {
             "who": ["007", "b", "007", "b", "007"],  # interleaved, and a number only to the careless
-            "when": [1, 5, 2, 6, 4],
+            "when": [1, 5, 2, 6, 3],
             "x": [1, 2, None, 4, 5],
             "y": [0.5, nan, 2.5, None, 4.5],
             "note": ["p", "q", "r", "s", "t"],
@@ -123,7 +123,7 @@ def test_frame_with_everything(Frame: Any) -> None:
     made = Trajectories.from_frame(frame, id="who", time="when", inputs=["u"])
     assert_packed(made, np.array([[1, 0.5], [nan, 2.5], [5, 4.5], [2, nan], [4, nan]]), [0, 3, 5])
     assert_array_equal(made.inputs, [[10.0], [12], [14], [11], [13]])
-    assert (made.names, made.ids) == (("x", "y"), ("007", "b"))
+    assert (made.names, made.ids, made.step) == (("x", "y"), ("007", "b"), 1.0)
     chosen = Trajectories.from_frame(frame, id="who", channels=["y", "when"])
     assert (chosen.names, chosen.inputs) == (("y", "when"), None)
     assert_array_equal(chosen[1].values, [[nan, 5], [nan, 6]])
@@ -150,25 +150,26 @@ def test_numbered_columns_of_pandas() -> None:
     assert made.names == ("0", "1")
 
 
-DAY, STARTS = timedelta(1), [0, 0.5, datetime(2024, 1, 31, 23), date(2024, 2, 28), timedelta(0), "t"]
+DAY, STARTS = timedelta(1), [0, 0.5, datetime(2024, 1, 31, 23), date(2024, 2, 28), timedelta(0)]
 
 
 @both_frames
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: type(start).__name__)
 def test_times_rise_within_each_trajectory(Frame: Any, start: Any) -> None:
-    step: Any = {int: 1, float: 0.25, str: "+"}.get(type(start), DAY)
+    step: Any = {int: 1, float: 0.25}.get(type(start), DAY)
     early, late, latest = start, start + step, start + step + step
 
     def packed(*times: Any) -> Trajectories:
         frame = Frame({"who": ["b", "a", "a", "b"], "t": times, "x": range(4)})
         return Trajectories.from_frame(frame, id="who", time="t", channels=["x"])
 
-    assert packed(late, early, latest, latest).values[:, 0].tolist() == [0, 3, 1, 2]
-    for times in ([early, late, early, late], [early, late, late, late]):  # back in time, then standing still
-        with refused("trajectory 'a', row 1: required times in column 't' that rise, received ... after ... Sort the"):
-            packed(*times)
-    for row, times in enumerate([[early, None, late, late], [early, late, None, late]]):
-        with refused(f"trajectory 'a', row {row}: required a time in column 't', received ... Fill it in or drop"):
+    assert_array_equal(packed(late, early, latest, latest).values[:, 0], [0, 3, 1, nan, 2])  # one row is missing
+    with refused("trajectory 'a', row 1: required times that rise, received ... after ... Pass sort=True"):
+        packed(early, late, early, late)
+    with refused("trajectory 'a', row 1: required one row for each time, received ... twice. Pass duplicates='mean'"):
+        packed(early, late, late, late)
+    for row, times in enumerate([[early, None, late, late], [early, late, None, late]], 1):
+        with refused(f"column 't', frame row {row}: required a time, received none. Drop the row"):
             packed(*times)
 
 
@@ -181,15 +182,27 @@ TABLE = {"id": ["a", "a", "b"], "x": [1.0, 2, 3], "text": ["p", "q", "r"]}
     [
         ({}, {"id": "who", "channels": ["x", "z"]}, "required columns ['who', 'z'], received ...'x', 'text']. Correct"),
         ({}, {"time": "t"}, "required columns ['t'], received a frame with ['id', 'x', 'text']. Correct the names"),
-        ({}, {"channels": ["text"]}, "column 'text': required numbers, received String (for example 'p'). Convert it"),
-        ({}, {"inputs": ["text"]}, "column 'text': required numbers, received String (for example 'p'). Convert it"),
-        ({}, {"inputs": ["x"]}, "at least one numeric column ... received ... 'text': String}. Name channels="),
+        ({}, {"channels": ["text"]}, "column 'text': required numbers, received String. Convert it"),
+        ({}, {"id": "id", "inputs": ["text"]}, "column 'text': required numbers, received String. Convert it"),
+        (
+            {},
+            {"id": "id", "inputs": ["x"]},
+            "at least one numeric column ... received ... 'text': 'String'}. Name channels=",
+        ),
         ({}, {"channels": []}, "no channel left: required at least one ... received ... Name channels="),
         ({"id": ["a", None, "b"]}, {"id": "id"}, "'id', frame row 1: required ... id, received ... Fill it in"),
         ({"id": [1.0, 2.0, nan]}, {"id": "id"}, "'id', frame row 2: required ... id, received nan. Fill it in"),
-        ({"t": [nan, 1, 2]}, {"time": "t"}, "trajectory 0, row 0: required a time ... received nan. Fill it in"),
+        (
+            {"t": [nan, 1, 2]},
+            {"time": "t", "channels": ["x"]},
+            "column 't', frame row 0: required a time, received none.",
+        ),
         ({"x": [1.0, 2, inf]}, {"id": "id"}, "1 ('b'), row 0, column 0: required a finite ... received inf; use NaN"),
-        ({"u": [1, None, 3]}, {"inputs": ["u"]}, "inputs, trajectory 0, row 1, ...finite ... received nan; ...fill"),
+        (
+            {"u": [1, None, 3]},
+            {"id": "id", "inputs": ["u"]},
+            "inputs, trajectory 0 ('a'), row 1, ...finite ... received nan; ...fill",
+        ),
     ],
 )
 def test_frames_refused(Frame: Any, changed: dict[str, Any], options: dict[str, Any], message: str) -> None:

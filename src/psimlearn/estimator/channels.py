@@ -1,33 +1,56 @@
 """Recordings as an estimator receives them: `fit` remembers their channels, and all other methods require the same."""
 
-from typing import Any, Literal
+import warnings
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.arrays import unmasked
 from psimlearn.recordings.forms import Received, is_table, received, received_symbols
+from psimlearn.recordings.frames import is_frame
+from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["asked", "checked", "future_inputs", "learnt_from", "remember"]
+__all__ = ["asked", "checked", "future_inputs", "grouped", "learnt_from", "remember"]
+
+WIDE = 5
+"""With more than this many channels for each row of the longest recording, `fit` warns."""
 
 
 def learnt_from(estimator: Any, recordings: Any, symbols: bool) -> Trajectories:
     """Recordings for `fit`, whose channels the estimator remembers."""
     if not symbols:
-        return checked(estimator, recordings, reset=True, least_rows=2).trajectories
-    data = received_symbols(recordings).trajectories
-    remember(estimator, data.n_channels, None)
+        data = checked(estimator, recordings, reset=True, least_rows=2).trajectories
+        _warn_of_wide_arrays(data)
+    else:
+        data = received_symbols(recordings).trajectories
+        remember(estimator, data.n_channels, None)
+    estimator.step_ = data.step
     return data
 
 
+def _warn_of_wide_arrays(data: Trajectories) -> None:
+    """Tell of recordings with far more channels than rows: time may be the other axis."""
+    n, longest = data.n_channels, int(data.lengths.max())
+    if n > WIDE * longest:
+        warnings.warn(
+            f"the recordings have {n} channels and at most {longest} rows. Rows are times, columns are channels; for "
+            "arrays of shape (channels, time) use Trajectories.from_channels_first.",
+            stacklevel=4,
+        )
+
+
 def asked(estimator: Any, recordings: Any) -> Received:
-    """Recordings for a fitted estimator with a `filter_`, checked for the channels or symbols of `fit`."""
+    """Recordings for a fitted estimator with a `filter_`, checked for the channels or symbols and the step of `fit`."""
     check_is_fitted(estimator)
     alphabet = estimator.filter_.alphabet
-    return checked(estimator, recordings) if alphabet is None else received_symbols(recordings, alphabet)
+    given = checked(estimator, recordings) if alphabet is None else received_symbols(recordings, alphabet)
+    data = given.trajectories
+    check_step(getattr(estimator, "step_", None), data.step, len(data.values))
+    return given
 
 
 def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows: int = 1) -> Received:
@@ -40,30 +63,26 @@ def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows:
         least_rows: the fewest rows that a table must have.
     """
     recordings = unmasked(recordings)
-    if is_table(recordings):  # scikit-learn knows best what can be wrong with a table
-        try:
-            table = validate_data(
-                estimator, recordings, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=least_rows
-            )
-        except ValueError as error:
-            if "strings" in str(error):
-                raise DataError(f"{error} Symbols are learnt with features='onehot'.") from error
-            raise
-        form: Literal["frame", "table"] = "frame" if hasattr(recordings, "columns") else "table"
-        known = getattr(estimator, "feature_names_in_", None) if form == "frame" else None
-        return Received(Trajectories.of(table, names=None if known is None else known.tolist()), form, recordings)
-    given = received(recordings)
+    if is_table(recordings) and not is_frame(recordings):
+        return Received(Trajectories.of(_table(estimator, recordings, reset, least_rows)), "table")
+    known = None if reset else getattr(estimator, "feature_names_in_", None)
+    given = received(recordings, None if known is None else known.tolist())
     n, names = given.trajectories.n_channels, given.trajectories.names
     if reset:
         remember(estimator, n, names)
     if n != estimator.n_features_in_:
         raise DataError(f"required {estimator.n_features_in_} channels as in fit, received {n}.")
-    known = getattr(estimator, "feature_names_in_", None)
-    if names is not None and known is not None and names != tuple(known):
-        raise DataError(
-            f"required the channels {list(known)} as in fit, received {list(names)}. Put them in that order."
-        )
     return given
+
+
+def _table(estimator: Any, rows: Any, reset: bool, least_rows: int) -> Any:
+    """An array of one recording: scikit-learn knows best what can be wrong with it."""
+    try:
+        return validate_data(estimator, rows, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=least_rows)
+    except ValueError as error:
+        if "strings" in str(error):
+            raise DataError(f"{error} Symbols are learnt with features='onehot'.") from error
+        raise
 
 
 def remember(estimator: Any, n: int, names: tuple[str, ...] | None) -> None:
@@ -73,6 +92,20 @@ def remember(estimator: Any, n: int, names: tuple[str, ...] | None) -> None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):  # of an earlier fit
         del estimator.feature_names_in_
+
+
+def grouped(groups: Any, m: int) -> Int[np.ndarray, " m"] | None:
+    """The number of the group of each of m recordings; None without groups."""
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.ndim != 1 or len(labels) != m:
+        received = f"shape {labels.shape}" if labels.ndim != 1 else f"{len(labels)} labels"
+        raise DataError(f"groups: required one label for each of the {m} recordings, received {received}.")
+    try:
+        return np.unique(labels, return_inverse=True)[1]
+    except TypeError as error:
+        raise DataError("groups: required labels of one type, received several, or None. Name every group.") from error
 
 
 def future_inputs(inputs: Any, m: int, steps: int, p: int) -> Float[np.ndarray, "m steps p"] | None:

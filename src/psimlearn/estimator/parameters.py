@@ -16,6 +16,7 @@ from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.learners.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge
 from psimlearn.recordings.forms import received, received_symbols
+from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.losses import GaussianNLL, LogLoss, Squared
 from psimlearn.train.recipe import Init, Prior, Recipe
@@ -218,7 +219,9 @@ def _validation(value: Any, data: Trajectories) -> float | Trajectories:
     if share:
         return float(value)
     try:
-        held = (received(value) if data.alphabet is None else received_symbols(value, data.alphabet)).trajectories
+        given = received(value, data.names) if data.alphabet is None else received_symbols(value, data.alphabet)
+        held = given.trajectories
+        check_step(data.step, held.step, len(held.values))
     except DataError as error:
         raise DataError(f"validation: {error}") from error
     if (held.n_channels, held.n_inputs) != (data.n_channels, data.n_inputs):

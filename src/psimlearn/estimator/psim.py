@@ -13,7 +13,7 @@ from psimlearn.choose.fit import fitted
 from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
 from psimlearn.errors import SettingsError
-from psimlearn.estimator.channels import asked, learnt_from, remember
+from psimlearn.estimator.channels import asked, grouped, learnt_from, remember
 from psimlearn.estimator.channels import future_inputs as checked_inputs
 from psimlearn.estimator.checks import at_least_one, seed_of, watch_of
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
@@ -79,6 +79,7 @@ class PSIM(Smoothing, TransformerMixin, BaseEstimator):
         report_: the contents of `summary()` as plain values.
         held_out_: filters learnt like `filter_` from a part of the recordings, each with the recordings that it did
             not see; empty if there were too few, and after a file or a pickle, which hold no recordings.
+        step_: seconds from one row to the next, None if not known; recordings with another step are refused.
     """
 
     # scikit-learn's rule: __init__ takes anything, and fit complains; so each type is a hint
@@ -134,21 +135,20 @@ class PSIM(Smoothing, TransformerMixin, BaseEstimator):
         settings: dict[str, Any] = {"recipe": Recipe.as_published(), "criterion": "one-step", "refit": False} | others
         return cls(window, learner=learner or Ridge(intercept=False), init=init, **settings)
 
-    def fit(self, X: Any, y: Any = None) -> "PSIM":
-        """Choose, train, calibrate. `y` is ignored."""
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> "PSIM":
+        """Choose, train, calibrate. `y` is ignored.
+
+        Recordings with one label in `groups` (one label for each recording) are never both trained on and held out.
+        """
         data = learnt_from(self, X, is_symbolic(self.features))
         settings = interpreted(self.get_params(deep=False), data)
-        result = fitted(data, settings, seed_of(self.random_state), watch_of(self.verbose))
-        self.filter_ = result.filter
-        self.rounds_ = result.rounds
+        labels = grouped(groups, len(data))
+        result = fitted(data, settings, seed_of(self.random_state), watch_of(self.verbose), labels)
+        self.filter_, self.rounds_, self.n_rounds_ = result.filter, result.rounds, result.n_rounds
         self.trials_ = [trial.row() for trial in result.trials]
-        self.report_ = result.report
-        self.held_out_ = result.held_out
-        self.n_rounds_ = result.n_rounds
-        self.recipe_ = result.candidate.recipe
-        self.learner_ = result.learner
-        self.sums_ = result.sums
-        self.hint_sums_ = result.hint_sums
+        self.report_, self.held_out_ = result.report, result.held_out
+        self.recipe_, self.learner_ = result.candidate.recipe, result.learner
+        self.sums_, self.hint_sums_ = result.sums, result.hint_sums
         return self
 
     @available_if(learns_on)  # type: ignore[untyped-decorator]
@@ -270,7 +270,7 @@ class PSIM(Smoothing, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         training = Training(self.filter_, self.recipe_, self.learner_, self.sums_, self.hint_sums_)
-        contents = Contents(training, self.trials_, self.report_, self.n_rounds_)
+        contents = Contents(training, self.trials_, self.report_, self.n_rounds_, getattr(self, "step_", None))
         save(path, self.get_params(deep=False), contents, with_sums)
 
     @classmethod
@@ -278,7 +278,7 @@ class PSIM(Smoothing, TransformerMixin, BaseEstimator):
         """The model that `save` wrote; raises ModelFileError for a file that cannot be trusted."""
         model, contents = load(path, cls)
         model.filter_, model.recipe_, model.learner_, model.sums_, model.hint_sums_ = contents.training
-        model.trials_, model.report_, model.n_rounds_ = contents.trials, contents.report, contents.n_rounds
+        model.trials_, model.report_, model.n_rounds_, model.step_ = contents[1:]
         model.rounds_, model.held_out_ = [], []  # a file holds no recordings
         remember(model, len(model.filter_.scaling.mean), model.filter_.names)
         return model

@@ -50,7 +50,7 @@ class TrajectoryScaler(TransformerMixin, BaseEstimator):
         data = given.trajectories
         values = change(data.values)
         if isinstance(X, Trajectories):
-            return replace(X, values=values)
+            return replace(data, values=values)
         if data.inputs is not None or data.hints is not None:
             return list(replace(data, values=values))
         return given.returned(values, channels=True)

@@ -1,6 +1,6 @@
 """Arrays of users: one 2-D float64 array per trajectory, or an error that says where and why it cannot be used."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ from psimlearn.errors import DataError
 __all__ = [
     "called",
     "check_finite",
+    "check_labels",
     "check_offsets",
     "check_same_lengths",
+    "is_dictionary",
     "is_list_of_objects",
     "stacked",
     "turned",
@@ -110,6 +112,11 @@ def is_list_of_objects(recordings: Any) -> bool:
     return isinstance(recordings, np.ndarray) and recordings.dtype == object and recordings.ndim == 1
 
 
+def is_dictionary(recordings: Any) -> bool:
+    """Whether recordings come by name; a sparse matrix may be a mapping too, and is none."""
+    return isinstance(recordings, Mapping) and not hasattr(recordings, "shape")
+
+
 def turned(part: Any, where: str) -> np.ndarray:
     """The array with time and channel exchanged; a 1-D array as it is."""
     array = _array(part, where)
@@ -135,6 +142,20 @@ def _check_ids(ids: Sequence[Any] | None, n: int) -> None:
     if ids is not None and len(ids) != n:
         raise DataError(
             f"ids must name every trajectory: required {n}, received {len(ids)}. Give one id per trajectory."
+        )
+
+
+def check_labels(names: Sequence[str] | None, symbols: Sized | None, n: int) -> None:
+    """Refuse names or symbols that are not one for each of n channels."""
+    if names is not None and len(names) != n:
+        raise DataError(
+            f"names must name every channel: required {n} names, received {len(names)}: {list(names)}. Give one name "
+            "per channel."
+        )
+    if symbols is not None and len(symbols) != n:
+        raise DataError(
+            f"alphabet: required one symbol for each of {n} channels, received {len(symbols)}. Use "
+            "Trajectories.of_symbols."
         )
 
 

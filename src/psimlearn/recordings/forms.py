@@ -3,22 +3,26 @@
 Recordings of numbers and of symbols become one value, `Received`; a symbolic one also turns probabilities into symbols.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, sequences_of
-from psimlearn.recordings.arrays import unmasked
+from psimlearn.recordings.arrays import is_dictionary, unmasked
+from psimlearn.recordings.frames import is_frame, packed_frame
+from psimlearn.recordings.names import places
 from psimlearn.recordings.trajectories import Trajectories, as_trajectories
 from psimlearn.recordings.trajectory import Trajectory
 
-__all__ = ["Form", "Received", "is_table", "received", "received_symbols"]
+__all__ = ["Form", "Received", "in_order", "is_table", "received", "received_symbols"]
 
-Form = Literal["table", "frame", "cube", "list"]
-"""One recording, as a table of rows or a data frame; or several, as one 3-D array or a list."""
+Form = Literal["table", "frame", "long", "cube", "list", "dict"]
+"""One recording, as a table of rows or a data frame; or several: a long frame, one 3-D array, a list, a dictionary."""
 
 
 class Received(NamedTuple):
@@ -30,6 +34,8 @@ class Received(NamedTuple):
     """The data frame, if the recordings came as one."""
     alphabet: Alphabet | None = None
     """The symbols in which answers about channels are given; None gives numbers."""
+    rows: Int[np.ndarray, " rows"] | None = None
+    """The packed row of each row of the data frame; None if they are the same."""
 
     def returned(self, rows: Float[np.ndarray, "rows *rest"], *, channels: bool = False) -> Any:
         """An array with one entry per row, in the caller's form.
@@ -39,12 +45,15 @@ class Received(NamedTuple):
             channels: whether entries are channels: then a frame comes back for a frame, and the likeliest symbols for
                 probabilities of symbols.
         """
-        if self.form == "frame" and channels:
-            return _framed(rows, self.source)
+        if self.form in ("frame", "long"):
+            rows = rows if self.rows is None else rows[self.rows]
+            return _framed(rows, self.source) if channels else rows
         answers = self._decoded(rows) if channels else rows
-        if self.form in ("table", "frame"):
+        if self.form == "table":
             return answers
         parts = np.split(answers, self.trajectories.offsets[1:-1])
+        if self.form == "dict":
+            return dict(zip(self.trajectories.ids or (), parts, strict=True))
         return np.stack(parts) if self.form == "cube" else parts
 
     def one_each(self, rows: Float[np.ndarray, "m *rest"]) -> np.ndarray:
@@ -56,17 +65,43 @@ class Received(NamedTuple):
         return rows if self.alphabet is None else self.alphabet.likeliest(rows)
 
 
-def received(recordings: Any) -> Received:
+def received(recordings: Any, names: Sequence[str] | None = None) -> Received:
     """Take recordings of numbers in any form that `PSIM` accepts.
 
-    A 2-D array, a nested list of numbers or a data frame is one recording; a 3-D array is (trajectory, time, channel);
-    anything else is packed by `Trajectories.of`.
+    A 2-D array, a nested list of numbers or a data frame is one recording, unless the index of the frame has the levels
+    id and time; a 3-D array is (trajectory, time, channel); anything else is packed by `Trajectories.of`.
+
+    Args:
+        recordings: in any form.
+        names: the channels in the order that is needed; recordings with names must have the same.
     """
-    if hasattr(recordings, "columns"):
-        return Received(Trajectories.from_frame(recordings, channels=list(recordings.columns)), "frame", recordings)
+    if is_frame(recordings):
+        return _received_frame(recordings, names)
     if is_table(recordings):
         return Received(Trajectories.of(np.asarray(unmasked(recordings))), "table")
-    return Received(as_trajectories(recordings), "cube" if getattr(recordings, "ndim", 0) == 3 else "list")
+    data = in_order(as_trajectories(recordings), names)
+    if is_dictionary(recordings):
+        return Received(data, "dict")
+    return Received(data, "cube" if getattr(recordings, "ndim", 0) == 3 else "list")
+
+
+def in_order(data: Trajectories, names: Sequence[str] | None) -> Trajectories:
+    """Trajectories with the channels in the order of these names; as they are if they have no names."""
+    if names is None or data.names is None or tuple(names) == data.names:
+        return data
+    order = places(data.names, names, "", "fit")
+    return replace(data, values=data.values[:, order], names=tuple(names))
+
+
+def _received_frame(frame: Any, names: Sequence[str] | None) -> Received:
+    """One frame: its answers have one row for each row of the frame, also where holes were filled."""
+    packed, source = packed_frame(frame, strict=True)
+    data = in_order(Trajectories(*packed), names)
+    if data.names is not None and data.names != packed.names:
+        frame = nw.from_native(frame).select(*data.names).to_native()
+    rows = np.empty(int(np.sum(source >= 0)), dtype=np.int64)
+    rows[source[source >= 0]] = np.flatnonzero(source >= 0)
+    return Received(data, "frame" if data.ids is None else "long", frame, rows=rows)
 
 
 def received_symbols(recordings: Any, alphabet: Alphabet | None = None) -> Received:
@@ -88,7 +123,7 @@ def received_symbols(recordings: Any, alphabet: Alphabet | None = None) -> Recei
 
 def is_table(recordings: Any) -> bool:
     """Whether this is one recording rather than several: anything 2-D (or less), or rows of plain numbers."""
-    if isinstance(recordings, Trajectories):
+    if isinstance(recordings, Trajectories) or is_dictionary(recordings):
         return False
     if hasattr(recordings, "ndim"):
         return recordings.ndim < 3 and not (recordings.ndim == 1 and recordings.dtype == object)
@@ -101,7 +136,7 @@ def _depth(entry: Any) -> int:
     """How deep lists of numbers are nested; arrays, frames and trajectories count as tables, so as 2."""
     if isinstance(entry, list | tuple):
         return 1 + (_depth(entry[0]) if len(entry) else 0)
-    is_recording = isinstance(entry, Trajectory) or hasattr(entry, "columns") or getattr(entry, "ndim", 0) > 0
+    is_recording = isinstance(entry, Trajectory) or is_frame(entry) or getattr(entry, "ndim", 0) > 0
     return 2 if is_recording else 0
 
 

@@ -1,119 +1,273 @@
-"""Long data frames, pandas or polars, as packed arrays: one row of the frame per trajectory and time."""
+"""Data frames, pandas or polars, as packed arrays: a long frame, a frame for each recording, or one recording."""
 
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
-from psimlearn.errors import DataError
+from psimlearn.errors import DataError, SettingsError
+from psimlearn.recordings.columns import column_times, missing, numbers
+from psimlearn.recordings.index import from_index
+from psimlearn.recordings.names import IDS, TIMES, listed, looks_like, places
 from psimlearn.recordings.packing import Packed
+from psimlearn.recordings.regular import Timing as Timing
+from psimlearn.recordings.regular import regular
+from psimlearn.recordings.times import Times
+from psimlearn.recordings.trajectory import Trajectory
 
-__all__ = ["packed_frame"]
+__all__ = ["Framed", "Roles", "is_frame", "packed_frame", "unframed"]
 
 
-def packed_frame(
-    frame: Any,
-    id: str | None,
-    time: str | None,
-    channels: Sequence[str] | None,
-    inputs: Sequence[str],
-    hints: Sequence[str],
-) -> Packed:
-    """Gather the rows of each trajectory in order of first appearance; the arguments are those of `from_frame`."""
+class Roles(NamedTuple):
+    """The columns of a frame by their meaning; the words are those of `Trajectories.from_frame`."""
+
+    id: Any = None
+    time: Any = None
+    channels: Sequence[Any] | None = None
+    inputs: Sequence[Any] = ()
+    hints: Sequence[Any] = ()
+    time_format: str | None = None
+
+    @property
+    def beside(self) -> list[Any]:
+        """The columns that are no channels."""
+        return [name for name in (self.id, self.time) if name is not None] + [*self.inputs, *self.hints]
+
+
+class Framed(NamedTuple):
+    """The fields of a `Trajectories`, and the rows from which they came."""
+
+    packed: Packed
+    source: Int[np.ndarray, " rows"]
+    """The row of the frame, or of all frames one below the other, at each packed row; -1 where there is none."""
+
+
+class _Table(NamedTuple):
+    """One frame, its ids and its times."""
+
+    columns: "nw.DataFrame[Any]"
+    id: "nw.Series[Any] | None"
+    time: "nw.Series[Any] | None"
+    where: str
+    """Words before an error message."""
+    key: Any
+    """The id of all rows if the frame is one of several."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether the names only number the columns, as they do if a bare array was made a frame."""
+        names = list(self.columns.columns)
+        return not any(isinstance(name, str) for name in names) or names == [f"column_{i}" for i in range(len(names))]
+
+
+def is_frame(entry: Any) -> bool:
+    """Whether this is a data frame of any library; the class is asked, since a lazy frame has to work to tell."""
+    return hasattr(type(entry), "columns")
+
+
+def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), *, strict: bool = False) -> Framed:
+    """Gather the rows of each trajectory in order of first appearance, at equal distances in time.
+
+    Args:
+        frame: a long frame; or a list or dictionary of frames, each of which is one trajectory.
+        roles: the meaning of the columns.
+        timing: how times become rows.
+        strict: refuse text where no channels are named, instead of leaving it out; take no numbers for names.
+    """
+    tables = list(_tables(frame, roles))
+    channels = list(roles.channels) if roles.channels is not None else _channels(tables[0], roles, strict)
+    if not channels:
+        raise _no_channels(tables[0])
+    chosen = [_matched(table, tables[0], channels, roles, strict) for table in tables]
+    values = np.concatenate([_columns(table, names) for table, names in zip(tables, chosen, strict=True)])
+    groups = _grouped(tables)
+    keys, order = list(groups), np.concatenate(list(groups.values()))
+    offsets = np.cumsum([0, *map(len, groups.values())])
+    times, step = _times(tables, roles), None
+    source = order
+    if times is None:
+        values, step = values[order], _step_alone(timing)
+    else:
+        ordered = times._replace(ticks=times.ticks[order])
+        rows = regular(values[order], ordered, offsets, timing, lambda i: f"trajectory {keys[i]!r}")
+        values, offsets, step = rows.values, rows.offsets, rows.step
+        source = np.where(rows.source < 0, -1, order[rows.source])
+    parts = np.split(values, np.cumsum([len(channels), len(roles.inputs)]), axis=1)
+    _check_inputs(parts[1], source, offsets, keys)
+    packed = Packed(
+        parts[0],
+        offsets,
+        parts[1] if roles.inputs else None,
+        None if strict and tables[0].bare else tuple(str(name) for name in channels),
+        tuple(keys) if isinstance(frame, Mapping) or tables[0].id is not None else None,
+        parts[2] if roles.hints else None,
+        step=step,
+    )
+    return Framed(packed, source)
+
+
+def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None) -> list[Any]:
+    """A list in which frames may stand for recordings, with a `Trajectory` in place of each."""
+    places = [i for i, part in enumerate(recordings) if is_frame(part)]
+    frames = {i if ids is None else ids[i]: recordings[i] for i in places}
+    packed = packed_frame(frames, strict=True).packed
+    parts = list(recordings)
+    for i, values in zip(places, np.split(packed.values, packed.offsets[1:-1]), strict=True):
+        parts[i] = Trajectory(values, names=packed.names, step=packed.step)
+    return parts
+
+
+def _tables(frame: Any, roles: Roles) -> Iterator[_Table]:
+    """Each frame with its ids and times."""
+    if is_frame(frame):
+        yield _table(frame, roles, "", None)
+        return
+    if not frame:
+        raise DataError("recordings: required at least one frame, received none. Check that they were loaded.")
+    for key, part in frame.items() if isinstance(frame, Mapping) else enumerate(frame):
+        table = _table(part, roles, f"frame {key!r}: ", key)
+        if table.id is not None:
+            raise DataError(
+                f"frame {key!r}: required one recording in each of several frames, received a frame with the ids of "
+                "several. Concatenate the frames, and pass the long frame with id=."
+            )
+        yield table
+
+
+def _table(frame: Any, roles: Roles, where: str, key: Any) -> _Table:
     try:
-        table = nw.from_native(frame, eager_only=True)
+        columns = nw.from_native(frame, eager_only=True)
+        names = list(columns.columns)
+    except nw.exceptions.DuplicateError:
+        raise DataError(f"{where}required different names, received a name twice. Rename the columns.") from None
     except TypeError:
         raise DataError(
-            f"required a pandas or polars data frame in memory, received {type(frame).__name__}. Collect a lazy frame "
-            "first; for arrays use Trajectories.of."
+            f"{where}required a pandas or polars data frame in memory, received {type(frame).__name__}. Collect a lazy "
+            "frame first; for arrays use Trajectories.of."
         ) from None
-    taken = [name for name in (id, time) if name is not None] + [*inputs, *hints]
-    if channels is None:
-        channels = [name for name in table.columns if name not in taken and table.get_column(name).dtype.is_numeric()]
-    if absent := [name for name in [*taken, *channels] if name not in table.columns]:
+    if not len(columns):
         raise DataError(
-            f"required columns {absent}, received a frame with {list(table.columns)}. Correct the names, or rename "
-            "the frame's columns."
+            f"{where}the frame has no rows: required at least one, received none. Check the filter that made it."
         )
-    if not channels:
+    index = from_index(frame, roles.id, roles.time)
+    needed = [
+        name
+        for name in roles.beside + list(roles.channels or ())
+        if not (name == roles.id and index.id is not None) and not (name == roles.time and index.time is not None)
+    ]
+    if absent := [name for name in needed if name not in names]:
         raise DataError(
-            "no channel left: required at least one numeric column beside id, time, inputs and hints, received "
-            f"{dict(table.schema)}. Name channels=, or convert columns to numbers."
+            f"{where}required columns {listed(absent)}, received a frame with {listed(names)}. Correct the names, or "
+            "rename the frame's columns."
         )
-    groups = _rows_by_id(table, id)
-    order = np.concatenate(list(groups.values()))
-    offsets = np.cumsum([0, *(len(rows) for rows in groups.values())])
-    if time is not None:
-        _check_times(table.get_column(time), order, offsets, list(groups))
-    return Packed(
-        _columns(table, channels)[order],
-        offsets,
-        _columns(table, inputs)[order] if inputs else None,
-        tuple(str(name) for name in channels),  # pandas numbers the columns of a bare array
-        None if id is None else tuple(groups),
-        _columns(table, hints)[order] if hints else None,
+    id = columns.get_column(roles.id) if roles.id in names else index.id
+    time = columns.get_column(roles.time) if roles.time in names else index.time
+    return _Table(columns, id, time, where, key)
+
+
+def _channels(table: _Table, roles: Roles, strict: bool) -> list[Any]:
+    """Every column that nothing else was named for: of numbers, or with `strict`, whatever they hold."""
+    free = [name for name in table.columns.columns if name not in roles.beside]
+    _check_meaning(table, free)
+    return free if strict else [name for name in free if table.columns.get_column(name).dtype.is_numeric()]
+
+
+def _no_channels(table: _Table) -> DataError:
+    kinds = {name: str(kind) for name, kind in table.columns.schema.items()}
+    return DataError(
+        f"{table.where}no channel left: required at least one numeric column beside id, time, inputs and hints, "
+        f"received {kinds!s:.300}. Name channels=, or convert columns to numbers."
     )
 
 
-def _rows_by_id(table: "nw.DataFrame[Any]", id: str | None) -> dict[Any, Int[np.ndarray, " T"]]:
-    """The frame's rows of each trajectory, by id."""
-    if not len(table):
-        raise DataError("the frame has no rows: required at least one, received none. Check the filter that made it.")
-    if id is None:
-        return {0: np.arange(len(table))}
-    column = table.get_column(id)
+def _check_meaning(table: _Table, free: list[Any]) -> None:
+    """Refuse columns whose names tell that they are an id or a time, and that nobody has named so."""
+    like = {
+        what: found[0]
+        for what, known, there in (("id", IDS, table.id), ("time", TIMES, table.time))
+        if there is None and (found := looks_like(known, free))
+    }
+    if like:
+        told = " and ".join(f"{name!r} ({'an id' if what == 'id' else 'a time'}?)" for what, name in like.items())
+        call = ", ".join(f"{what}={name!r}" for what, name in like.items())
+        raise DataError(
+            f"{table.where}required the meaning of the column{'s' * (len(like) > 1)} {told}, received none. Call "
+            f"Trajectories.from_frame(frame, {call}); if it is a channel, list all channels=[..] there."
+        )
+
+
+def _matched(table: _Table, first: _Table, channels: list[Any], roles: Roles, strict: bool) -> list[Any]:
+    """The columns to take from one of several frames: matched by name, or by position where there are no names."""
+    beside = [*roles.inputs, *roles.hints]
+    if table is first or roles.channels is not None:
+        return [*channels, *beside]
+    theirs = _channels(table, roles, strict)
+    if not (table.bare or first.bare):
+        places(theirs, channels, table.where, f"frame {first.key!r}")
+        return [*channels, *beside]
+    if len(theirs) != len(channels):
+        raise DataError(
+            f"{table.where}required {len(channels)} channels as in frame {first.key!r}, received {len(theirs)}. All "
+            "recordings must have the same channels; mark channels that were not observed with NaN."
+        )
+    return [*theirs, *beside]
+
+
+def _grouped(tables: list[_Table]) -> dict[Any, Int[np.ndarray, " T"]]:
+    """The rows of each trajectory, by id, counted over all frames."""
     rows: dict[Any, list[int]] = {}
-    for row, (key, missing) in enumerate(zip(column.to_list(), _missing(column), strict=True)):
-        if missing:
+    if tables[0].id is None:
+        ends = np.cumsum([0, *(len(table.columns) for table in tables)])
+        return {0 if t.key is None else t.key: np.arange(*ends[i : i + 2]) for i, t in enumerate(tables)}
+    column = tables[0].id
+    for row, (key, absent) in enumerate(zip(column.to_list(), missing(column), strict=True)):
+        if absent:
             raise DataError(
-                f"column {id!r}, frame row {row}: required a trajectory id, received {key!r}. "
+                f"column {column.name!r}, frame row {row}: required a trajectory id, received {key!r}. "
                 "Fill it in or drop the row."
             )
         rows.setdefault(key, []).append(row)
     return {key: np.array(members) for key, members in rows.items()}
 
 
-def _columns(table: "nw.DataFrame[Any]", names: Sequence[Any]) -> Float[np.ndarray, "rows columns"]:
-    return np.stack([_numbers(table.get_column(name)) for name in names], axis=1)
+def _columns(table: _Table, names: Sequence[Any]) -> Float[np.ndarray, "rows columns"]:
+    return np.stack([numbers(table.columns.get_column(name), table.where) for name in names], axis=1)
 
 
-def _numbers(column: "nw.Series[Any]") -> Float[np.ndarray, " rows"]:
-    """A column as float64, null as NaN."""
-    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-        example = next((entry for entry in column.to_list() if entry is not None), None)
-        raise DataError(
-            f"column {column.name!r}: required numbers, received {column.dtype} (for example {example!r}). "
-            "Convert it, or leave it out of channels, inputs and hints."
-        )
-    return column.cast(nw.Float64).fill_null(float("nan")).to_numpy().astype(np.float64)
+# -- times -------------------------------------------------------------------------------------------------------------
 
 
-def _missing(column: "nw.Series[Any]") -> Bool[np.ndarray, " rows"]:
-    """Where a column holds null or NaN."""
-    null = column.is_null()
-    return (null | column.is_nan() if column.dtype.is_float() else null).to_numpy().astype(bool)
+def _times(tables: list[_Table], roles: Roles) -> Times | None:
+    """The times of all rows, None if there are none."""
+    found = [column_times(table.time, roles.time_format, table.where) for table in tables if table.time is not None]
+    if not found:
+        return None
+    if len(found) < len(tables) or any(times.kind != found[0].kind for times in found):
+        raise DataError("required times of one kind in all frames, received some frames without, or of another kind.")
+    return Times(np.concatenate([times.ticks for times in found]), found[0].kind)
 
 
-def _check_times(
-    column: "nw.Series[Any]", order: Int[np.ndarray, " rows"], offsets: Int[np.ndarray, " edges"], keys: list[Any]
+def _step_alone(timing: Timing) -> float | None:
+    """The step of rows without times: the step that the caller names."""
+    if timing.sort or timing.resample or timing.duplicates != "refuse":
+        raise SettingsError("sort, duplicates and resample: required a time, received none. Name the column: time=.")
+    return timing.seconds
+
+
+def _check_inputs(
+    inputs: Float[np.ndarray, "rows p"],
+    source: Int[np.ndarray, " rows"],
+    offsets: Int[np.ndarray, " edges"],
+    keys: list[Any],
 ) -> None:
-    """Refuse times that are missing, or that do not rise within a trajectory."""
-    times, missing = column.to_numpy()[order], _missing(column)[order]
-    for key, (start, end) in zip(keys, pairwise(offsets), strict=True):
-        theirs, gone = times[start:end], missing[start:end]
-        if gone.any():
-            row = int(np.argmax(gone))
-            raise DataError(
-                f"trajectory {key!r}, row {row}: required a time in column {column.name!r}, received {theirs[row]}. "
-                "Fill it in or drop the row."
-            )
-        rising = theirs[1:] > theirs[:-1]
-        if not rising.all():
-            row = int(np.argmin(rising)) + 1
-            raise DataError(
-                f"trajectory {key!r}, row {row}: required times in column {column.name!r} that rise, received "
-                f"{theirs[row]} after {theirs[row - 1]}. Sort the frame by time, and drop or average duplicate times."
-            )
+    """Refuse holes in time if there are inputs: these are known, so nobody may guess them."""
+    unknown = np.isnan(inputs).any(axis=1) & (source < 0)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        i = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise DataError(
+            f"trajectory {keys[i]!r}, row {row - offsets[i]}: required inputs at every step, received a hole in time. "
+            "Add the missing rows with their inputs, and leave the channels empty there; or pass step=None."
+        )

@@ -1,6 +1,7 @@
 """Recordings as arrays in any form, packed: all rows in one array, and where each trajectory begins."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,9 @@ from jaxtyping import Float, Int
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, Symbol, sequences_of
 from psimlearn.recordings.arrays import called, check_same_lengths, is_list_of_objects, stacked, turned
+from psimlearn.recordings.names import places
+from psimlearn.recordings.steps import same_step
+from psimlearn.recordings.times import spoken
 from psimlearn.recordings.trajectory import Trajectory
 
 __all__ = ["Packed", "channels_last", "packed", "packed_symbols"]
@@ -24,20 +28,29 @@ class Packed(NamedTuple):
     ids: tuple[Any, ...] | None = None
     hints: Float[np.ndarray, "rows h"] | None = None
     alphabet: Alphabet | None = None
+    step: float | None = None
 
 
-def packed(recordings: Any, inputs: Any, hints: Any, names: Sequence[str] | None, ids: Sequence[Any] | None) -> Packed:
+def packed(
+    recordings: Any,
+    inputs: Any,
+    hints: Any,
+    names: Sequence[str] | None,
+    ids: Sequence[Any] | None,
+    step: float | None = None,
+) -> Packed:
     """Pack recordings of numbers; the arguments are those of `Trajectories.of`."""
-    parts = _parts(recordings, "recordings")
+    parts, carried_names = _by_name(_parts(recordings, "recordings"), ids)
     values, offsets = stacked(list(map(_rows, parts)), "recordings", ids)
     return Packed(
         values,
         offsets,
         _beside(parts, inputs, "inputs", offsets, ids),
-        None if names is None else tuple(names),
+        carried_names if names is None else tuple(names),
         None if ids is None else tuple(ids),
         _beside(parts, hints, "hints", offsets, ids),
         _alphabet(parts),
+        _step(parts, ids) if step is None else step,
     )
 
 
@@ -74,7 +87,7 @@ def _parts(recordings: Any, what: str) -> list[Any]:
                 f"array of shape {recordings.shape}. For a single channel use x.reshape(-1, 1)."
             )
         return [recordings] if recordings.ndim == 2 else list(recordings)
-    if hasattr(recordings, "columns"):
+    if hasattr(type(recordings), "columns"):
         raise DataError(
             f"{what}: required arrays, received a data frame. Use Trajectories.from_frame(frame, id=, time=, "
             "channels=)."
@@ -89,6 +102,32 @@ def _parts(recordings: Any, what: str) -> list[Any]:
 
 def _rows(part: Any) -> Any:
     return part.values if isinstance(part, Trajectory) else part
+
+
+def _by_name(parts: list[Any], ids: Sequence[Any] | None) -> tuple[list[Any], tuple[str, ...] | None]:
+    """The parts with their channels in one order, that of the first part with names; and these names."""
+    required = next((part.names for part in parts if isinstance(part, Trajectory) and part.names is not None), None)
+    if required is None:
+        return parts, None
+    matched = list(parts)
+    for i, part in enumerate(parts):
+        if isinstance(part, Trajectory) and part.names is not None and part.names != required:
+            order = places(part.names, required, f"recordings, {called(i, ids)}: ", "the recordings before")
+            matched[i] = replace(part, values=part.values[:, order], names=required)
+    return matched, required
+
+
+def _step(parts: Sequence[Any], ids: Sequence[Any] | None) -> float | None:
+    """The step that `Trajectory` values carry; they must agree, and any without a step is taken to have the same."""
+    known = [(i, part.step, len(part)) for i, part in enumerate(parts) if isinstance(part, Trajectory) and part.step]
+    for i, step, length in known:
+        first, required, _ = known[0]
+        if not same_step(step, required, length - 1):
+            raise DataError(
+                f"recordings, {called(i, ids)}: required a row every {spoken(required)} as in {called(first, ids)}, "
+                f"received a row every {spoken(step)}. Resample: Trajectories.from_frame(.., step=.., resample=True)."
+            )
+    return known[0][1] if known else None
 
 
 def _alphabet(parts: Sequence[Any]) -> Alphabet | None:

@@ -4,17 +4,18 @@ Observations are checked when a `Trajectories` is made, and nowhere else. The ar
 (not observed), in time order and read-only.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.alphabet import Alphabet, Symbol
-from psimlearn.recordings.arrays import called, check_finite, check_offsets, unmasked
+from psimlearn.recordings.arrays import called, check_finite, check_labels, check_offsets, is_dictionary, unmasked
 from psimlearn.recordings.packing import channels_last, packed, packed_symbols
+from psimlearn.recordings.times import step_of
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.recordings.windows import blocks_of
 
@@ -51,6 +52,8 @@ class Trajectories(Sequence[Trajectory]):
     """Quantities measured in training only, such as a true pose, for a filter to estimate later; NaN = not measured."""
     alphabet: Alphabet | None = None
     """The symbols, if each channel indicates one symbol: see `of_symbols`."""
+    step: float | None = None
+    """Seconds from one row to the next, where known: models require the same step of all recordings."""
 
     def __post_init__(self) -> None:
         """Take private, read-only copies and check everything once."""
@@ -70,16 +73,7 @@ class Trajectories(Sequence[Trajectory]):
                     f"{what} need one row for each row of values: required {len(self.values)} rows, "
                     f"received {len(rows)}; cut or extend the {what} to match."
                 )
-        if self.names is not None and len(self.names) != self.n_channels:
-            raise DataError(
-                f"names must name every channel: required {self.n_channels} names, "
-                f"received {len(self.names)}: {list(self.names)}. Give one name per channel."
-            )
-        if self.alphabet is not None and len(self.alphabet) != self.n_channels:
-            raise DataError(
-                f"alphabet: required one symbol for each of {self.n_channels} channels, received {len(self.alphabet)}. "
-                "Use Trajectories.of_symbols."
-            )
+        check_labels(self.names, self.alphabet, self.n_channels)
 
     @classmethod
     def of(
@@ -90,20 +84,25 @@ class Trajectories(Sequence[Trajectory]):
         hints: Any = None,
         names: Sequence[str] | None = None,
         ids: Sequence[Any] | None = None,
+        step: Any = None,
     ) -> "Trajectories":
         """Pack recordings.
 
         Args:
-            recordings: a list of (T_i, n) arrays or of `Trajectory`; one (T, n) array, which is one
-                trajectory; or one (m, T, n) array. No axis is ever guessed.
+            recordings: a list of (T_i, n) arrays, data frames or `Trajectory`, or a dictionary of them by id; one
+                (T, n) array, which is one trajectory; or one (m, T, n) array. No axis is ever guessed. Frames are
+                matched by the names of their columns; a pandas index of dates is their time.
             inputs: known controls in the same form, T_i rows each; by default those that `Trajectory` values carry.
             hints: quantities measured in training only, in the same form; NaN where not measured.
             names: channel names.
-            ids: a name for each trajectory.
+            ids: a name for each trajectory; by default the keys of a dictionary.
+            step: the time from one row to the next, in seconds or as "50ms", if it is known.
         """
         if isinstance(recordings, Trajectories):
-            names, ids = names or recordings.names, ids or recordings.ids
-        return cls(*packed(recordings, inputs, hints, names, ids))
+            ids = ids or recordings.ids
+        recordings, ids = _unframed(recordings, ids)
+        inputs, hints = _unframed(inputs)[0], _unframed(hints)[0]
+        return cls(*packed(recordings, inputs, hints, names, ids, None if step is None else step_of(step)))
 
     @classmethod
     def of_symbols(
@@ -145,21 +144,38 @@ class Trajectories(Sequence[Trajectory]):
         channels: Sequence[str] | None = None,
         inputs: Sequence[str] = (),
         hints: Sequence[str] = (),
+        step: Any = "auto",
+        duplicates: Literal["refuse", "mean"] | Any = "refuse",
+        sort: bool | Any = False,
+        resample: bool | Any = False,
+        time_format: str | None = None,
     ) -> "Trajectories":
-        """Pack a long pandas or polars frame, one row per trajectory and time.
+        """Pack a long pandas or polars frame, one row per trajectory and time; or a list or dictionary of frames.
+
+        Rows of NaN fill holes in time. Other times that are not regular are refused, or mended where asked.
 
         Args:
-            frame: any eager frame that narwhals understands. Null and NaN mean "not observed".
-            id: the column that tells trajectories apart; rows of one trajectory need not be adjacent.
-                Without it the frame is one trajectory.
-            time: the column that must rise within each trajectory; without it the order of rows counts.
+            frame: any eager frame that narwhals understands. Null and NaN mean "not observed". In a list or dictionary,
+                each frame is one trajectory, and columns are matched by name.
+            id: the column or index level that tells trajectories apart; rows of one trajectory need not be adjacent.
+                Without it the frame is one trajectory; two levels of a pandas index are id and time.
+            time: the column or index level of times: numbers (seconds), dates, or text in ISO 8601. Without it the
+                order of rows counts; a pandas index of dates is the time.
             channels: the observed columns; by default every numeric column not named otherwise.
             inputs: columns of known controls.
             hints: columns of quantities measured in training only; null and NaN mean "not measured".
+            step: seconds, or a text such as "50ms" or "20Hz"; "auto" for the usual step of the times; None to take rows
+                as they are, whatever their times.
+            duplicates: "refuse" rows of one trajectory and time, or take their "mean".
+            sort: sort the rows of each trajectory by time; else times that fall are refused.
+            resample: bring other rates and uneven times to `step`: means where it is longer than the step of the
+                recording, straight lines between neighbouring rows where it is not. Holes stay NaN.
+            time_format: how text times are written, as in `datetime.strptime`: "%d/%m/%Y %H:%M".
         """
-        from psimlearn.recordings.frames import packed_frame  # narwhals, which running a filter does not need
+        from psimlearn.recordings.frames import Roles, Timing, packed_frame  # narwhals, which no filter needs to run
 
-        return cls(*packed_frame(frame, id, time, channels, inputs, hints))
+        roles = Roles(id, time, channels, inputs, hints, time_format)
+        return cls(*packed_frame(frame, roles, Timing(step, duplicates, sort, resample)).packed)
 
     @property
     def n_channels(self) -> int:
@@ -193,7 +209,8 @@ class Trajectories(Sequence[Trajectory]):
         """One `Trajectory` by number; several, as `Trajectories`, by slice, index list or boolean mask."""
         if isinstance(index, int | np.integer):
             i = range(len(self))[int(index)]
-            return Trajectory(**self._taken(slice(self.offsets[i], self.offsets[i + 1])), alphabet=self.alphabet)
+            fields = self._taken(slice(self.offsets[i], self.offsets[i + 1]))
+            return Trajectory(**fields, alphabet=self.alphabet, names=self.names, step=self.step)
         chosen = np.arange(len(self))[index]
         if not len(chosen):
             raise DataError(
@@ -203,10 +220,6 @@ class Trajectories(Sequence[Trajectory]):
         rows = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in chosen])
         ids = None if self.ids is None else tuple(self.ids[i] for i in chosen)
         return replace(self, **self._taken(rows), offsets=np.cumsum([0, *self.lengths[chosen]]), ids=ids)
-
-    def __iter__(self) -> Iterator[Trajectory]:
-        """Each trajectory in turn."""
-        return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         """The numbers of trajectories, rows and channels in one line."""
@@ -267,6 +280,18 @@ class Trajectories(Sequence[Trajectory]):
 def as_trajectories(recordings: Any) -> Trajectories:
     """A `Trajectories` as it is, and anything else as `Trajectories.of` packs it."""
     return recordings if isinstance(recordings, Trajectories) else Trajectories.of(recordings)
+
+
+def _unframed(recordings: Any, ids: Sequence[Any] | None = None) -> tuple[Any, Sequence[Any] | None]:
+    """Recordings without dictionaries and frames, whose columns are matched by name; and the ids."""
+    if is_dictionary(recordings):
+        ids = list(recordings) if ids is None else ids
+        recordings = list(recordings.values())
+    if isinstance(recordings, list | tuple) and any(hasattr(type(part), "columns") for part in recordings):
+        from psimlearn.recordings.frames import unframed
+
+        recordings = unframed(recordings, ids)
+    return recordings, ids
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -22,6 +22,10 @@ class Trajectory:
     """Quantities measured in training only, one row for each row of values; NaN where not measured."""
     alphabet: Alphabet | None = None
     """The symbols, if each channel indicates one symbol."""
+    names: tuple[str, ...] | None = None
+    """Channel names."""
+    step: float | None = None
+    """Seconds from one row to the next, where known."""
 
     def __len__(self) -> int:
         """The number of rows, T."""

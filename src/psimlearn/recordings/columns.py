@@ -1,0 +1,52 @@
+"""One column of a data frame: as numbers, or as times."""
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Bool, Float
+
+from psimlearn.errors import DataError
+from psimlearn.recordings.times import Times, times_of
+
+__all__ = ["column_times", "missing", "numbers"]
+
+
+def numbers(column: "nw.Series[Any]", where: str) -> Float[np.ndarray, " rows"]:
+    """A column as float64, null as NaN."""
+    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+        raise DataError(
+            f"{where}column {column.name!r}: required numbers, received {column.dtype}. Convert it, or leave it out of "
+            "channels, inputs and hints. Text that stands for symbols is learnt with features='onehot'."
+        )
+    return column.cast(nw.Float64).fill_null(float("nan")).to_numpy().astype(np.float64)
+
+
+def missing(column: "nw.Series[Any]") -> Bool[np.ndarray, " rows"]:
+    """Where a column holds null or NaN."""
+    null = column.is_null()
+    return (null | column.is_nan() if column.dtype.is_float() else null).to_numpy().astype(bool)
+
+
+def column_times(column: "nw.Series[Any]", format: str | None, where: str) -> Times:
+    """A column as times, of which none may be missing.
+
+    Args:
+        column: numbers, dates, durations or texts.
+        format: how texts are written; None for numbers and ISO 8601.
+        where: words before an error message.
+    """
+    where = f"{where}column {column.name!r}, frame "
+    absent = missing(column)
+    if absent.any():
+        raise DataError(f"{where}row {int(np.argmax(absent))}: required a time, received none. Drop the row.")
+    kind = column.dtype
+    if kind == nw.Duration:
+        return Times(column.dt.total_nanoseconds().to_numpy().astype(np.int64), "duration")
+    if kind == nw.Datetime or kind == nw.Date:
+        stamps = column.cast(nw.Datetime("us")) if kind == nw.Date else column
+        seconds = stamps.dt.timestamp("ms").to_numpy().astype(np.int64) // 1000
+        times_of(seconds.astype("M8[s]"), where=where)  # an error for a year that nanoseconds cannot hold
+        zoned = getattr(kind, "time_zone", None) is not None
+        return Times(stamps.dt.timestamp("ns").to_numpy().astype(np.int64), "instant" if zoned else "local")
+    return times_of(column.to_numpy() if kind.is_numeric() else column.to_list(), format, where)
