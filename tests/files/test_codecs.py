@@ -200,6 +200,23 @@ def test_probabilities_that_are_no_distribution_are_refused(name: str, case: str
     refused(forged(about, {**arrays, name: turned}), tmp_path, f"{name}: required")
 
 
+@pytest.mark.parametrize("name", ["centre", "scaling.mean", "scaling.scale"])
+def test_probabilities_that_would_be_shifted_or_scaled_are_refused(name: str, tmp_path: Path) -> None:
+    about, arrays = contents(model_bytes("symbols"))
+    accepted(forged(about, arrays), tmp_path)
+    changed = arrays[name] + (np.arange(len(arrays[name])) == 1)
+    refused(
+        forged(about, {**arrays, name: changed}), tmp_path, f"{name}: required (zeros|ones) for a filter of symbols"
+    )
+
+
+def test_symbols_need_a_centre(tmp_path: Path) -> None:
+    """Without one, the last observation would be repeated, which symbols do not know."""
+    about, arrays = contents(model_bytes("symbols"))
+    del arrays["centre"]
+    refused(forged(about, arrays), tmp_path, "centre: required zeros")
+
+
 @pytest.mark.parametrize("case", ["linear", "symbols", "symbols marginals softmax", "symbols projected"])
 @pytest.mark.parametrize("name", ["lags", "window"])
 @pytest.mark.parametrize("value", [64, 10**6, 2**31 - 1])
@@ -215,6 +232,7 @@ def test_words_of_a_single_symbol_are_not_endless(tmp_path: Path) -> None:
     shapes = {"initial": 1, "centre": 1, "covariance": (1, 1), "regressors.0.shares": (1, 1), "regressors.0.floor": 1}
     ones = {name: np.ones(shapes.get(name, 1)) for name in arrays}
     ones |= {"regressors.0.weights": np.ones((1, 1)), "regressors.0.contexts": np.zeros(1)}
+    ones |= {"centre": np.zeros(1), "scaling.mean": np.zeros(1)}
     about |= {"alphabet": [["a"], None]}
     assert accepted(forged(about | {"window": 32}, ones), tmp_path).start().belief.shape == (1, 1)
     refused(forged(about | {"window": 2**31 - 1}, ones), tmp_path, "window: required words of at most 32")

@@ -84,7 +84,8 @@ class Running:
             opening = self.responder.opening
             if self.responder.header is not None:
                 lines, self.n_lines = lines[1:], self.n_lines + 1
-        text, n_good, n_bad = self.responder.answered(lines, self.n_lines)
+        with np.errstate(over="ignore", invalid="ignore"):  # a huge row has the log-likelihood -inf, which tells enough
+            text, n_good, n_bad = self.responder.answered(lines, self.n_lines)
         self.n_lines, self.n_good, self.n_bad = self.n_lines + len(lines), self.n_good + n_good, self.n_bad + n_bad
         return opening + text
 

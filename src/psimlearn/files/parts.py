@@ -35,8 +35,12 @@ def _check_constants(group: Group) -> None:
 
 
 def _begins_as_distribution(group: Group, known: Known) -> None:
-    if known.n_simplices is not None:
-        require_distributions("initial", group.arrays["initial"], known.n_simplices)
+    """A belief about symbols is a distribution, and nothing is added to it."""
+    if known.n_simplices is None:
+        return
+    require_distributions("initial", group.arrays["initial"], known.n_simplices)
+    require("centre" in group.arrays, "array centre: required zeros for a filter of symbols, received none")
+    group.require("centre", group.arrays["centre"] == 0, "zeros for a filter of symbols")
 
 
 CONSTANTS: Codec[Constants, Known] = Codec(
@@ -54,8 +58,16 @@ def _scaling(width: Callable[[Known], int]) -> Codec[Scaling, Known]:
         arrays=Scaling._asdict,
         shapes=lambda _, known: {"mean": (width(known),), "scale": (width(known),)},
         check=_check_scale,
+        agrees=_probabilities_stay,
         build=lambda group, _: Scaling(**group.arrays),
     )
+
+
+def _probabilities_stay(group: Group, known: Known) -> None:
+    """Probabilities of symbols are not scaled."""
+    if known.n_simplices is not None and group.name == "scaling":
+        group.require("mean", group.arrays["mean"] == 0, "zeros for a filter of symbols")
+        group.require("scale", group.arrays["scale"] == 1, "ones for a filter of symbols")
 
 
 def _check_scale(group: Group) -> None:
