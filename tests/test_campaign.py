@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,6 @@ def campaign(kind: str, draw: Bytes, judge: Callable[[bytes], None], refused: fl
         verdicts[_verdict(draw(draws), judge)] += 1
 
     case()
-    print(kind, dict(verdicts))
     total = sum(verdicts.values())
     assert verdicts["accepted"] >= 0.1 * total, verdicts
     assert verdicts["refused"] >= refused * total, verdicts
@@ -149,7 +149,9 @@ def table(draws: Any) -> bytes:
 
 
 def lines_of(text: str) -> list[str]:
-    return [line for line in re.split("\r\n|\r|\n", text.removeprefix("\ufeff")) if line.strip(" ")]
+    """Lines that are not empty; a line of tabs may be a row, but not the first."""
+    lines = [line for line in re.split("\r\n|\r|\n", text.removeprefix("\ufeff")) if line.strip(" ")]
+    return list(dropwhile(lambda line: not line.strip(), lines))
 
 
 def cells(line: str, delimiter: str) -> list[str]:
@@ -246,7 +248,7 @@ def test_rows_of_csv_through_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
 
 
-ODD = st.sampled_from([None, True, "1", [], {}, 10**400, 1e308, -0.0, "x" * 500, [[1]], {"a": 1}, "\ud800", 2**70])
+ODD = st.sampled_from([None, "1", [], {}, 10**400, 1e308, -0.0, "x" * 500, [[1]], {"a": 1}, "\ud800", 2**70])
 
 
 def objects(draws: Any) -> bytes:

@@ -298,13 +298,13 @@ def test_damaged_rows_are_answered_or_left_out_one_by_one(capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("times", "said"),
     [
-        (("1", "3", "2"), "line 4: required times that rise, received 2 after 3.0"),
+        (("1", "3", "2"), "line 4: required times that rise, or an id for a new recording, received 2 after 3."),
         (("1", "2", "2"), "line 4: required times that rise"),
         (("2026-01-01", "2026-01-02T00:00:01", "2026-01-02"), "line 4: required times that rise"),
         (("1", "2", "2026-01-02"), "line 4: required times of one kind"),
-        (("1", "2", "noon"), "line 4: required a time as a number or in ISO 8601, received 'noon'"),
-        (("1", "2", "inf"), "line 4: required a finite time, received 'inf'"),
-        (("1", "2", "nan"), "line 4: required a finite time, received 'nan'"),
+        (("1", "2", "noon"), "line 4: required a time as a number or in ISO 8601"),
+        (("1", "2", "inf"), "line 4: required a time as a number or in ISO 8601"),
+        (("1", "2", "nan"), "line 4: required a time as a number or in ISO 8601"),
     ],
 )
 def test_times_must_rise(times: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -398,8 +398,8 @@ def test_a_wrong_time_does_not_silence_a_stream(capsys: pytest.CaptureFixture[st
     left_out = [i for i, answer in enumerate(answers) if answer["log_likelihood"] is None]
     assert left_out == [4, 5]
     said = capsys.readouterr().err
-    assert "line 5: required times that rise, received 4 after 999999999.0" in said
-    assert "line 7, the time 999999999.0 was wrong: the recording goes on at 6." in said
+    assert "line 5: required times that rise, or an id for a new recording, received 4 after 999999999." in said
+    assert "line 7, the time 999999999 was wrong: the recording goes on at 6." in said
     kept = [row for i, row in enumerate(recordings()[0].values[:12]) if i not in left_out]
     expected = answers_to(plain(), Trajectories.of([np.array(kept)]), 1)[:, 0]
     told = [answer["log_likelihood"] for i, answer in enumerate(answers) if i not in left_out]
@@ -423,6 +423,87 @@ def test_times_that_are_none_cost_one_row(time: Any, capsys: pytest.CaptureFixtu
     assert [answer["log_likelihood"] is None for answer in answers] == [False, False, True, False, False]
     assert "line 3: required a" in (said := capsys.readouterr().err)
     assert len(said) < 1000
+
+
+STEPPED = Wanted(CHANNELS, (), "id", "t", step=0.5)
+
+
+def with_holes(x: np.ndarray, steps: Sequence[int]) -> np.ndarray:
+    """Rows at these steps, and rows in which nothing was observed between them."""
+    filled = np.full((steps[-1] + 1, x.shape[1]), np.nan)
+    filled[list(steps)] = x
+    return filled
+
+
+def test_rows_that_were_missed_count_as_not_observed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that knows its step: a row that is 28 steps late is answered as after 27 empty rows."""
+    steps = [0, 1, 2, 30, 31, 33]
+    answers = timed([10 + 0.5 * step + 0.01 * (step % 3) for step in steps], STEPPED)
+    filled = with_holes(recordings()[0].values[:6], steps)
+    expected = answers_to(plain(), Trajectories.of([filled]), 1)[steps]
+    received = np.array([[np.nan if v is None else v for v in list(a.values())[2:]] for a in answers])
+    np.testing.assert_allclose(received, expected, rtol=1e-8, atol=1e-10)
+    said = capsys.readouterr().err
+    assert "line 4, 27 rows were missed; they count as not observed." in said
+    assert "line 6, a row was missed; it counts as not observed." in said
+    assert said.count("missed") == 2
+
+
+@pytest.mark.parametrize("feedthrough", [False, True])
+def test_inputs_of_rows_that_were_missed_stay(feedthrough: bool) -> None:
+    filter, data, steps = learnt(inputs=True, feedthrough=feedthrough), recordings()[:1], [0, 1, 4, 5]
+    assert data.inputs is not None
+    x, u = data.values[:4], data.inputs[:4]
+    rows = [f"{t},{cell(a)},{cell(b)},{cell(v)}\n".encode() for t, (a, b), (v,) in zip(steps, x, u, strict=True)]
+    text = through(filter, [b"t,a,b,u\n", *rows], Wanted(CHANNELS, ("u",), None, "t", step=1.0))
+    held = u[[0, 1, 1, 1, 2, 3]]
+    expected = answers_to(filter, Trajectories.of([with_holes(x, steps)], [held]), 1)[steps]
+    received = np.array([[float(v or "nan") for v in line.split(",")[1:]] for line in text.splitlines()[1:]])
+    np.testing.assert_allclose(received, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("rate", [3.0, 2.0, 1.4, 1.2, 0.8, 0.5])
+def test_another_rate_is_noticed(rate: float, capsys: pytest.CaptureFixture[str]) -> None:
+    """As many rows count as steps have passed: others are left out, and rows that are missing are not observed."""
+    answers = timed([0.5 / rate * i for i in range(30)], STEPPED)
+    taken = sum(answer["log_likelihood"] is not None for answer in answers)
+    missed = capsys.readouterr().err.count("a row was missed")
+    assert abs(taken + missed - 29 / rate) <= 2
+    assert taken == 30 if rate < 1 else taken < 30
+
+
+def test_jitter_and_drift_of_a_clock_are_forgiven(capsys: pytest.CaptureFixture[str]) -> None:
+    jitter = np.random.default_rng(0).uniform(-0.2, 0.2, 30)
+    answers = timed([0.5 * (1.01 * i + e) for i, e in enumerate(jitter.tolist())], STEPPED)
+    assert all(answer["log_likelihood"] is not None for answer in answers)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_glitch_of_a_stream_with_a_step_costs_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = timed([0, 0.5, 999999999, 1.5, 2], STEPPED)
+    assert [answer["log_likelihood"] is None for answer in answers] == [False, False, True, False, False]
+    said = capsys.readouterr().err
+    assert "line 3: required at most 1000 missed rows of 500 ms, received 999999999 after 0.5." in said
+    assert "line 4, a row was missed" in said
+
+
+def test_a_long_silence_begins_a_new_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = timed([0, 0.5, *(86400 + 0.5 * i for i in range(6))], STEPPED)
+    assert [answer["log_likelihood"] is None for answer in answers] == [False, False, True, True, *[False] * 4]
+    assert "line 5, 86401.0 is far from 0.5: a new recording begins here" in capsys.readouterr().err
+    expected = answers_to(plain(), Trajectories.of([recordings()[0].values[4:8]]), 1)[:, 0]
+    np.testing.assert_allclose([a["log_likelihood"] for a in answers[4:]], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_times_in_a_format_of_their_own() -> None:
+    wanted = Wanted(CHANNELS, (), None, "t", time_format="%d/%m/%Y", step=86400.0)
+    text = through(plain(), [b"t,a,b\n30/12/2023,1,2\n31/12/2023,1,2\n01/01/2024,1,2\n02/01/2024,1,2\n"], wanted)
+    assert text == through(
+        plain(),
+        [b"t,a,b\n30/12/2023,1,2\n31/12/2023,1,2\n01/01/2024,1,2\n02/01/2024,1,2\n"],
+        wanted._replace(step=None),
+    )
+    assert not any(set(line) == {","} for line in text.splitlines())
 
 
 def test_late_rows_in_turn_do_not_move_a_stream_back() -> None:

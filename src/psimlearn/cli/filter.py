@@ -12,7 +12,7 @@ from psimlearn.cli import options
 
 __all__ = ["filtering"]
 
-FILES_ONLY = ("time_format", "step", "resample", "sort", "array", "channels_first")
+FILES_ONLY = ("resample", "sort", "array", "channels_first")
 """Options that mend or choose rows of files, which a row that is answered at once cannot obey."""
 
 
@@ -86,6 +86,7 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
     from psimlearn.cli.stream import names_of_answers, stream
     from psimlearn.recordings.alphabet import Alphabet
     from psimlearn.recordings.cells import Absent
+    from psimlearn.recordings.times import step_of
 
     for option in FILES_ONLY:
         if others[option]:
@@ -100,7 +101,9 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
     channels = saved.channels if alphabet is None else (others["symbols"] or columns.symbols or SYMBOL,)
     categories = {name: Alphabet(words) for name, words in columns.categories.items()}
     absent = Absent.of(others["missing"] or columns.missing)
-    wanted = Wanted(channels, columns.inputs, id, time, alphabet, categories, absent)
+    step = None if others["step"] == "none" else step_of(others["step"], "--step") if others["step"] else saved.step
+    time_format = others["time_format"] or columns.time_format
+    wanted = Wanted(channels, columns.inputs, id, time, alphabet, categories, absent, time_format, step)
     check_names([*(name for name in (id, time) if name), *names_of_answers(wanted, others["ahead"])])
     _check_ahead(saved.filter, others["ahead"])
     source, out = sys.stdin.fileno(), cast(BufferedIOBase, sys.stdout.buffer)

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
-from math import isfinite, isinf, nan
+from math import isinf, nan
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from psimlearn.cli.symbols import Numbers, symbol_rows, worded
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.cells import USUAL, Absent, cells_of, check_encoding, header_of, number
+from psimlearn.recordings.times import Moment, moment_of
 
 __all__ = ["Complain", "ParsedRow", "Wanted", "csv_rows", "json_rows"]
 
@@ -33,6 +33,10 @@ class Wanted(NamedTuple):
     categories: Mapping[str, Alphabet] = {}
     """The words of each input that holds words."""
     absent: Absent = USUAL
+    time_format: str | None = None
+    """How times are written; by default as numbers or in ISO 8601."""
+    step: float | None = None
+    """The seconds from one row to the next, if they are known."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,8 +57,8 @@ class ParsedRow(NamedTuple):
     id: str
     time: Any
     """The time as it was written."""
-    moment: Any
-    """The time as a number or an instant; None without a time."""
+    moment: Moment | None
+    """The time, understood; None without a time."""
 
 
 Read = Callable[[str, Complain], ParsedRow]
@@ -88,7 +92,7 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
         if len(cells) != len(names):
             raise DataError(f"required {len(names)} cells as in the header, received {len(cells)}: {line[:200]!r}.")
         when = None if time is None else cells[time].strip()
-        moment = None if when is None else _moment(when)
+        moment = None if when is None else moment_of(when, wanted.time_format)
         name = "" if id is None else _usable(cells[id])
         return ParsedRow(numbers(pick(cells), wanted.names, complain), name, when, moment)
 
@@ -107,7 +111,7 @@ def json_rows(wanted: Wanted) -> Read:
                 f"{list(cells)!s:.200}. Give null for a channel that was not observed."
             )
         when = cells.get(wanted.time) if wanted.time else None
-        moment = None if when is None else _moment(when)
+        moment = None if when is None else moment_of(when, wanted.time_format)
         name = _json_id(cells.get(wanted.id)) if wanted.id else ""
         return ParsedRow(
             numbers([cells.get(name) for name in wanted.names], wanted.names, complain), name, when, moment
@@ -190,21 +194,3 @@ def _not_infinite(value: float, name: str, complain: Complain) -> float:
         return value
     complain(f"column {name!r}: required a finite number, received {value}. Taken as not observed.")
     return nan
-
-
-def _moment(when: Any) -> Any:
-    """A time as a finite number or as an instant."""
-    if isinstance(when, bool) or not isinstance(when, int | float | str):
-        raise DataError(f"required a time as a number or in ISO 8601, received {type(when).__name__}.")
-    try:
-        value = float(when)
-    except OverflowError:
-        value = nan
-    except ValueError:
-        try:
-            return datetime.fromisoformat(str(when))
-        except ValueError as error:
-            raise DataError(f"required a time as a number or in ISO 8601, received {when!r:.80}.") from error
-    if not isfinite(value):
-        raise DataError(f"required a finite time, received {when!r:.80}.")
-    return value

@@ -155,7 +155,7 @@ class Responder:
             self.read, self.keys = csv_rows(first_line, wanted, header)
         self.header = None if self.json or header is not None else first_line.strip()
         self.blank_is_row = not self.json and wanted.names == wanted.channels[:1] and not self.keys
-        self.sessions = Sessions(filter, steps)
+        self.sessions = Sessions(filter, steps, wanted.step)
 
     @property
     def opening(self) -> bytes:
