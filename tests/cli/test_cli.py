@@ -522,7 +522,7 @@ def test_a_method_that_fails_is_told_and_the_others_go_on(
 def test_info(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("info", kit.model) == 0
     said = capsys.readouterr().out
-    assert "channels   a, b\nid         trial\ntime       t\nbeliefs    of the next 2 steps" in said
+    assert "channels   a, b\nid         trial\ntime       t\nstep       1 s\nbeliefs    of the next 2 steps" in said
     assert PSIM.load(kit.model).summary() in said
     assert run("info", kit.model, "--json") == 0
     told = json.loads(capsys.readouterr().out)

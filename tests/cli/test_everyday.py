@@ -270,6 +270,45 @@ def test_holes_are_answered_where_the_file_has_rows(kit: dict[str, Any], tmp_pat
     assert all(np.isfinite(float(row["x"])) for row in rows)
 
 
+def test_the_step_of_the_model_is_required_of_new_data(tmp_path: Path, told: Any) -> None:
+    """Half the rate is refused, or resampled where asked."""
+    minutes = [f"2024-01-01T{t // 60:02}:{t % 60:02}" for t in range(120)]
+    rows = [f"{minute},{np.sin(t / 3):.4f}\n" for t, minute in enumerate(minutes)]
+    (tmp_path / "train.csv").write_text("time,x\n" + "".join(rows))
+    (tmp_path / "half.csv").write_text("time,x\n" + "".join(rows[::2]))
+    model, out = tmp_path / "m.psim", tmp_path / "out.csv"
+    assert run("fit", tmp_path / "train.csv", "-o", model, *FAST) == 0
+    told()
+    assert run("filter", model, tmp_path / "half.csv", "-o", out) == 2
+    assert "required a row every 1 min, received a row every 2 min. Use --resample" in told()
+    assert run("filter", model, tmp_path / "half.csv", "-o", out, "--resample") == 0
+    assert len(rows_of(out.read_text())) == 119
+    assert run("filter", model, tmp_path / "half.csv", "-o", out, "--step", "2min", "--force") == 2
+    assert "required a row every 1 min as in fit, received a row every 2 min" in told()
+    assert run("filter", model, tmp_path / "half.csv", "-o", out, "--step", "none", "--force") == 0
+    assert len(rows_of(out.read_text())) == 60
+    assert run("info", model) == 0
+
+
+def test_groups_stay_together(kit: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Any) -> None:
+    heard: list[Any] = []
+    fit = PSIM.fit
+
+    def listening(self: PSIM, X: Any, y: Any = None, *, groups: Any = None) -> PSIM:
+        heard.append((X.ids, groups))
+        return fit(self, X, y, groups=groups)
+
+    monkeypatch.setattr(PSIM, "fit", listening)
+    words = ["--channels", "x", "--group", "subject", "--missing", "-999", *FAST]
+    assert run("fit", kit["data"], "-o", tmp_path / "m.psim", *words) == 0
+    ((ids, groups),) = heard
+    assert groups == [f"s{i % 5}" for i in range(20)]
+    assert ids == tuple(f"r{i}" for i in range(20))
+    (tmp_path / "a.csv").write_text("id,subject,x\n" + "1,a,2\n1,b,3\n")
+    assert run("fit", tmp_path / "a.csv", "-o", tmp_path / "n.psim", "--group", "subject") == 2
+    assert "recording '1': required one group in column 'subject'" in told()
+
+
 # -- symbols -----------------------------------------------------------------------------------------------------------
 
 

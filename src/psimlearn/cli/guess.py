@@ -12,17 +12,15 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.arranged import Arranged
 from psimlearn.recordings.cells import FIRST
 from psimlearn.recordings.found import Files
+from psimlearn.recordings.names import IDS, TIMES, looks_like
 from psimlearn.recordings.selection import Selection, Table
 from psimlearn.recordings.tables import read_table
 from psimlearn.recordings.times import Times, times_of
 
 __all__ = ["advice_on_times", "guessed", "known", "parts_of_time", "tell_channels", "tell_holes"]
 
-IDS = ("id", "recording", "recording_id", "trajectory", "trajectory_id", "trial", "run", "episode", "unique_id")
-DATES = ("date", "day")
-CLOCKS = ("time", "clock", "time_of_day", "hour")
-TIMES = ("time", "t", "timestamp", "datetime", "date", "ds", "seconds", "time_s", "date_time", "time_stamp")
-"""Names, in small letters, that tell the meaning of a column."""
+DATES, CLOCKS = ("date", "day"), ("time", "clock", "time_of_day", "hour")
+"""Names, in small letters, that tell a time in two columns."""
 
 
 def known(columns: Columns, usual: Columns, present: Sequence[str]) -> Columns:
@@ -39,16 +37,16 @@ def guessed(columns: Columns, present: Sequence[str]) -> Columns:
     taken = {*(columns.channels or ()), *columns.inputs, *columns.hints, *columns.exclude, columns.id, columns.group}
     taken |= {columns.symbols, *parts_of_time(columns.time or "", present)}
     free = [name for name in present if name not in taken]
-    if not columns.id and (id := _only([name for name in free if name.lower() in IDS], "id")):
+    if not columns.id and (id := _only(looks_like(IDS, free), "id")):
         say(f"guessed: column {id!r} tells recordings apart (--id {id}; --no-guess if not).")
         columns = columns._replace(id=id)
     if columns.time:
         return columns
-    days, clocks = ([name for name in free if name.lower() in group] for group in (DATES, CLOCKS))
+    days, clocks = looks_like(DATES, free), looks_like(CLOCKS, free)
     if len(days) == len(clocks) == 1:
         say(f"guessed: columns {days[0]!r} and {clocks[0]!r} are the time (--time '{days[0]},{clocks[0]}').")
         return columns._replace(time=f"{days[0]},{clocks[0]}")
-    if time := _only([name for name in free if name.lower() in TIMES], "time"):
+    if time := _only(looks_like(TIMES, free), "time"):
         say(f"guessed: column {time!r} is the time (--time {time}; --no-guess if not).")
     return columns._replace(time=time)
 

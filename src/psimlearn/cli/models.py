@@ -1,5 +1,6 @@
 """Model files, and recordings read with the columns of a model."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from psimlearn.cli.columns import NO_COLUMNS, Columns, columns_in, columns_of, r
 from psimlearn.errors import DataError
 from psimlearn.files.model import read
 from psimlearn.filter import Filter
+from psimlearn.recordings.steps import check_step
 
 __all__ = ["SYMBOL", "Model", "opened", "read_for"]
 
@@ -57,6 +59,11 @@ def read_for(model: Model, sources: str | Sequence[str], options: Mapping[str, A
     if reading.step == "auto" and model.step is not None:
         reading = reading._replace(step=model.step)
     given = recordings(sources, columns, reading, usual if reading.guess else NO_COLUMNS, alphabet)
+    try:
+        check_step(model.step, given.data.step, int(given.data.lengths.max()))
+    except DataError as error:
+        advice = "Use --resample without --step, or --step none if the times are not to be trusted."
+        raise DataError(re.sub(r"Resample:.*", advice, str(error))) from error
     received = (given.data.n_channels, given.data.n_inputs)
     required = (len(model.filter.scaling.mean), _n_inputs(model.filter))
     if received != required:

@@ -55,12 +55,12 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
     offsets = np.cumsum([0, *map(len, groups.values())])
     ids = tuple(groups)
     parts = [_channels(table, roles), _encoded(table, roles.inputs, roles.categories), table.numbers(roles.hints)]
-    values, source, times = np.concatenate(parts, axis=1)[order], order, None
+    values, source, times, step = np.concatenate(parts, axis=1)[order], order, None, None
     if roles.time is not None:
         column = [table.kept[roles.time][row] for row in order]
         found = times_of(column, time_format, f"column {roles.time!r}, ")
         made = regular(values, found, offsets, timing, lambda i: f"trajectory {ids[i]!r}")
-        values, offsets, times = made.values, made.offsets, made.times
+        values, offsets, times, step = made.values, made.offsets, made.times, made.step
         source = np.where(made.source < 0, -1, order[made.source])
     observed, inputs, hints = np.split(values, np.cumsum([part.shape[1] for part in parts[:2]]), axis=1)
     _check_inputs(inputs, source, offsets, ids)
@@ -73,6 +73,7 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
         ids,
         hints if roles.hints else None,
         roles.alphabet,
+        step,
     )
     return Arranged(data, source, times)
 

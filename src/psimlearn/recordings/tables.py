@@ -12,6 +12,7 @@ from psimlearn.recordings.arranged import Roles, arranged
 from psimlearn.recordings.cells import FIRST, Absent, Header
 from psimlearn.recordings.delimited import read_csv
 from psimlearn.recordings.found import Files, Paths, find
+from psimlearn.recordings.names import listed
 from psimlearn.recordings.parquet import read_parquet
 from psimlearn.recordings.regular import Timing
 from psimlearn.recordings.selection import MAX_BYTES, TOO_LARGE, Selection, Table, check_size
@@ -124,8 +125,8 @@ def _table(file: Path, header: Header, wanted: Selection) -> Table:
     """The chosen columns of one file."""
     if absent := sorted(wanted.named - set(header.names)):
         raise DataError(
-            f"{file}: required columns {absent}, received a file with the columns {_few(header.names)}. Correct the "
-            "names."
+            f"{file}: required columns {listed(absent)}, received a file with the columns "
+            f"{listed(header.names)}. Correct the names."
         )
     parquet = file.suffix.lower() == ".parquet"
     table = read_parquet(file, wanted) if parquet else read_csv(file, header, wanted)
@@ -136,11 +137,6 @@ def _table(file: Path, header: Header, wanted: Selection) -> Table:
     if not len(table.values):
         raise DataError(f"{file}: required at least one row, received none. Leave out empty files.")
     return table
-
-
-def _few(names: Sequence[str]) -> list[str]:
-    """Some names, for a message."""
-    return [*names[:20], *([f".. ({len(names)} in all)"] if len(names) > 20 else [])]
 
 
 def _without_row_numbers(table: Table) -> Table:
@@ -166,7 +162,7 @@ def _together(files: Sequence[Path], tables: Sequence[Table]) -> Table:
         if different := sorted({*first.names, *first.kept} ^ {*table.names, *table.kept}):
             raise DataError(
                 f"{file}: required the same columns of numbers as in {files[0].name}, received a difference in "
-                f"{_few(different)}. Name channels= that all files have, or add empty columns."
+                f"{listed(different)}. Name channels= that all files have, or add empty columns."
             )
     ordered = [table.values if table.names == first.names else table.numbers(first.names) for table in tables]
     kept = {name: [cell for table in tables for cell in table.kept[name]] for name in first.kept}
@@ -204,7 +200,9 @@ def _trajectories(file: Path, chosen: Sequence[str]) -> dict[str, np.ndarray]:
     """The trajectories of one file by name; numbers and text beside them are passed over."""
     stored = arrays(file)
     if absent := sorted(set(chosen) - set(stored)):
-        raise DataError(f"{file}: required arrays {absent}, received {_few(list(stored))}. Correct the names.")
+        raise DataError(
+            f"{file}: required arrays {listed(absent)}, received {listed(list(stored))}. Correct the names."
+        )
     stored = {name: stored[name] for name in chosen} if chosen else stored
     stored = {name: array for name, array in stored.items() if array.ndim and array.dtype.kind not in "SU"}
     shapes = {name: array.shape for name, array in stored.items()}
