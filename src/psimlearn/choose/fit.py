@@ -12,7 +12,7 @@ from psimlearn.choose.runs import advanced, best_of, runs
 from psimlearn.choose.search import search
 from psimlearn.choose.settings import Settings
 from psimlearn.choose.spaces import cautious_recipe, given_space
-from psimlearn.choose.splits import Split, in_words, long_enough, splits_of
+from psimlearn.choose.splits import Split, in_blocks, in_words, is_cut, long_enough, splits_of
 from psimlearn.choose.strategy import Methods, Strategy
 from psimlearn.choose.summary import described, spectral_radius
 from psimlearn.choose.symbols import SYMBOLS
@@ -111,7 +111,8 @@ def fitted(
     if settings.trainer.endswith("backprop"):
         tell("back-propagation")
         choice = _descended(choice, settings, seed)
-    everything = data if settings.refit or not _shares(settings, splits) else splits[0].train
+    whole = in_blocks(data) if is_cut(data, settings) else data
+    everything = whole if settings.refit or not _shares(settings, splits) else splits[0].train
     final, more_notes = _trained_on(everything, choice, strategy, settings, seed, tell)
     filter = strategy.calibrated(final.round.filter, choice.held_out)
     hints = hint_sums(filter, everything)
@@ -148,7 +149,8 @@ def _chosen(
     else:
         run, trials = strategy.search(courses, settings, data, tell)
     baselines = strategy.baselines(splits, courses, trials, settings)
-    return _Choice(run.trial(), trials, list(run.lanes[0].rounds), run.winners(), splits, baselines, in_words(splits))
+    how = in_words(splits, "blocks" if is_cut(data, settings) and _shares(settings, splits) else "recordings")
+    return _Choice(run.trial(), trials, list(run.lanes[0].rounds), run.winners(), splits, baselines, how)
 
 
 def _unchosen(data: Trajectories, strategy: Strategy, settings: Settings, seed: int) -> _Choice:
@@ -208,7 +210,7 @@ def _trained_on(
     everything: Trajectories, choice: _Choice, strategy: Strategy, settings: Settings, seed: int, tell: Watch
 ) -> tuple[_Trained, list[str]]:
     """The filter of all recordings; if it got worse in closed loop, the one chosen, with a note."""
-    tell(f"training on {len(everything)} recordings with the settings chosen")
+    tell(f"training on all {len(everything.values)} rows with the settings chosen")
     final = _trained(everything, choice, settings, seed, tell)
     before = choice.winners[0].error  # on the same recordings
     if final.round.error <= before + (strategy.tolerance - 1) * abs(before):  # a likelihood may be negative

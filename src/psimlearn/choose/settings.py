@@ -38,6 +38,8 @@ class Settings:
     refit: bool
     loss: Loss
     """Measures the criterion."""
+    blocks: bool = True
+    """Whether one long recording may be cut into blocks to learn from."""
 
     @property
     def levels(self) -> bool:

@@ -1,6 +1,7 @@
 """Which recordings train and which are held out."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,20 @@ from psimlearn.errors import DataError
 from psimlearn.evaluate import folds, time_folds
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["Split", "in_words", "long_enough", "splits_of"]
+__all__ = ["Split", "in_blocks", "in_words", "is_cut", "long_enough", "splits_of"]
 
 ENOUGH_ROWS = 2000
 """Held-out rows after which no further split of the recordings is scored."""
 FEWEST_ROWS = 30
 """Rows of training data below which settings are not chosen but taken as they are."""
+
+
+LONG, BLOCK = 2000, 500
+"""One recording of more rows is cut into blocks of about so many rows.
+
+Rows of one recording follow each other one at a time, and blocks run side by side: it takes a fraction of the time. And
+the first belief, which is the mean over the beginnings of recordings, becomes a mean rather than one window.
+"""
 
 
 class Split(NamedTuple):
@@ -44,14 +53,25 @@ def long_enough(data: Trajectories, window: int, groups: Groups = None) -> tuple
     return data[usable], None if groups is None else groups[usable], [note]
 
 
+def is_cut(data: Trajectories, settings: Settings) -> bool:
+    """Whether the recordings are one long recording that is to be learnt from in blocks."""
+    return settings.blocks and len(data) == 1 and len(data.values) > LONG
+
+
+def in_blocks(data: Trajectories) -> Trajectories:
+    """Adjacent blocks of about `BLOCK` rows, without gaps and remainders."""
+    stretches = [np.arange(*edges) for edges in pairwise(data.offsets)]
+    return data.stretches([rows for part in stretches for rows in np.array_split(part, max(1, len(part) // BLOCK))])
+
+
 def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator, groups: Groups = None) -> list[Split]:
     """As many splits as it takes to hold out enough rows; none if there are too few.
 
-    Few recordings are cross-validated; of many, one share is held out once. A single one is cut in time. Recordings of
-    one group stay together.
+    Few recordings are cross-validated; of many, one share is held out once. A single one is cut in time, and then into
+    blocks if it is long. Recordings of one group stay together.
     """
     if isinstance(settings.validation, Trajectories):
-        return [Split(data, settings.validation)]
+        return [Split(in_blocks(data) if is_cut(data, settings) else data, settings.validation)]
     window = settings.features.window
     n_folds = max(2, round(1 / settings.validation))
     if groups is not None:
@@ -70,7 +90,7 @@ def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator, 
             enough.append(Split(train[usable], held))
         if sum(len(split.held.values) for split in enough) >= ENOUGH_ROWS:
             break
-    return enough
+    return [Split(*map(in_blocks, split)) for split in enough] if is_cut(data, settings) else enough
 
 
 def _group_folds(
@@ -88,7 +108,7 @@ def _group_folds(
         yield data[~held], data[held]
 
 
-def in_words(splits: list[Split]) -> str:
-    """How many splits there are, for the report."""
+def in_words(splits: list[Split], parts: str = "recordings") -> str:
+    """How many splits there are, and how many recordings or blocks are held out, for the report."""
     held = sum(len(split.held) for split in splits)
-    return f"{len(splits)} split{'s' * (len(splits) > 1)}, {held} recordings held out"
+    return f"{len(splits)} split{'s' * (len(splits) > 1)}, {held} {parts} held out"

@@ -89,6 +89,7 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         validation=_validation(given["validation"], data),
         refit=switch(given["refit"], "refit"),
         loss=Squared(),
+        blocks=recipe is None and given["trainer"] != "forward",
     )
     if isinstance(settings.features, OneHot) or data.alphabet is not None:
         return _for_symbols(settings, given, data)
