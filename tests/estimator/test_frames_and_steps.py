@@ -64,7 +64,8 @@ def test_every_method_matches_channels_by_name(Frame: Any, method: str) -> None:
     ]
     for wrong in (renamed, renamed[0], {"x": renamed[0]}):
         with pytest.raises(
-            DataError, match=r"required the channels \['a', 'b'\] as in fit.*none called \['b'\] but \['c'\]"
+            DataError,
+            match=r"required the channels \['a', 'b'\] as in fit.*none called \['b'\] and further columns \['c'\]",
         ):
             ask(wrong)
 

@@ -38,7 +38,7 @@ def test_frames_are_matched_by_name(Frame: Any) -> None:
             r"frame 1: required the channels \['x', 'y'\] as in frame 0, received none called",
         ),
         ({"x": [SECRET]}, r"received none called \['y'\]. Channels are matched by name: rename"),
-        ({"x": [SECRET], "y": [1.0], "z": [1.0]}, r"as in frame 0, received \['z'\] too"),
+        ({"x": [SECRET], "y": [1.0], "z": [1.0]}, r"as in frame 0, received further columns \['z'\]"),
         ({"x": [SECRET], "y": ["word"]}, r"frame 1: column 'y': required numbers, received String. Convert it"),
         (
             {"x": [SECRET], "y": [1.0], "time": [1.0]},

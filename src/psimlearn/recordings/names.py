@@ -32,7 +32,7 @@ def places(received: Sequence[str], required: Sequence[str], where: str, like: s
     unknown = [name for name in received if name not in required]
     if absent or unknown:
         lacks = f", received none called {listed(absent)}" if absent else ""
-        more = f"{' but' if absent else ', received'} {listed(unknown)} too" if unknown else ""
+        more = f"{' and' if absent else ', received'} further columns {listed(unknown)}" if unknown else ""
         raise DataError(
             f"{where}required the channels {listed(required)} as in {like}{lacks}{more}. Channels are matched by name: "
             "rename the columns, or leave out those that are no channels."
