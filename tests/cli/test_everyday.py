@@ -16,6 +16,7 @@ import pytest
 from commands import run
 from psimlearn import PSIM, Trajectories
 from psimlearn.cli.columns import NO_COLUMNS, Columns, Reading
+from psimlearn.cli.files import write_table
 from psimlearn.cli.recordings import Recordings, recordings
 from psimlearn.errors import DataError
 
@@ -157,7 +158,7 @@ def test_several_files_and_arrays(tmp_path: Path, told: Any) -> None:
     np.save(tmp_path / "z.npy", np.zeros((3, 9)))
     told()
     assert recordings(str(tmp_path / "z.npy"), NO_COLUMNS).data.n_channels == 9
-    assert "at most 3 rows of 9 channels. Use --channels-first if they are (channel, time)." in told()
+    assert "at most 3 rows of 9 channels. Use --channels-first if arrays are (channel, time)." in told()
     turned = recordings(str(tmp_path / "z.npy"), NO_COLUMNS, Reading(channels_first=True))
     assert (turned.data.n_channels, told()) == (3, "")
     np.savez(tmp_path / "w.npz", x=np.zeros((4, 2)), t=np.arange(4))
@@ -288,6 +289,21 @@ def test_the_step_of_the_model_is_required_of_new_data(tmp_path: Path, told: Any
     assert run("filter", model, tmp_path / "half.csv", "-o", out, "--step", "none", "--force") == 0
     assert len(rows_of(out.read_text())) == 60
     assert run("info", model) == 0
+
+
+def test_times_in_parquet_are_numbers_and_instants(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    for times, kind in (
+        (["1", "2.5"], pa.float64()),
+        (["1", "2"], pa.int64()),
+        (["2024-01-01 00:00", "2024-01-01 01:00"], pa.timestamp("ns")),
+        (["2024-01-01T00:00Z", "2024-01-01T01:00Z"], pa.timestamp("ns", tz="UTC")),
+        (["1.1.2024", "2.1.2024"], pa.string()),
+    ):
+        write_table(tmp_path / "a.parquet", {"id": ["007", "7"], "t": times}, ["x"], np.ones((2, 1)), ["t"])
+        assert pa.parquet.read_schema(tmp_path / "a.parquet").types == [pa.string(), kind, pa.float64()]
 
 
 def test_groups_stay_together(kit: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Any) -> None:

@@ -74,7 +74,7 @@ def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any
     if hints:
         rows = np.concatenate([rows, filter.hints(given.data)], axis=1)
     keys, answers = given.answered(rows)
-    write_table(output, keys, names, answers)
+    write_table(output, keys, names, answers, given.times)
     return 0
 
 

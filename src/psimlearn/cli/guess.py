@@ -16,8 +16,9 @@ from psimlearn.recordings.names import IDS, TIMES, looks_like
 from psimlearn.recordings.selection import Selection, Table
 from psimlearn.recordings.tables import read_table
 from psimlearn.recordings.times import Times, times_of
+from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["advice_on_times", "guessed", "known", "parts_of_time", "tell_channels", "tell_holes"]
+__all__ = ["advice_on_times", "guessed", "known", "parts_of_time", "tell_channels", "tell_holes", "tell_wide"]
 
 DATES, CLOCKS = ("date", "day"), ("time", "clock", "time_of_day", "hour")
 """Names, in small letters, that tell a time in two columns."""
@@ -96,6 +97,13 @@ def tell_holes(result: Arranged, resampled: bool) -> None:
         say(f"resampled: {len(result.source)} rows.")
     elif n:
         say(f"note: {n} rows are missing between the times given; they count as not observed.")
+
+
+def tell_wide(data: Trajectories, advice: str) -> None:
+    """Say that there are more channels than rows: time may be the other axis."""
+    longest = int(data.lengths.max())
+    if longest < data.n_channels and data.alphabet is None:
+        say(f"note: rows are times: at most {longest} rows of {data.n_channels} channels. {advice}")
 
 
 def advice_on_times(error: str, found: Files, table: Table, columns: Columns, time_guessed: bool) -> str:

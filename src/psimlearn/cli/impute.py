@@ -43,4 +43,4 @@ def impute(model: Path, data: tuple[str, ...], output: Path | None, std: bool, f
     parts = {"": smoothed.mean, ".std": smoothed.std} if std else {"": smoothed.mean}
     rows = np.stack(list(parts.values()), axis=-1).reshape(len(smoothed.mean), -1)
     keys, filled = given.answered(rows, holes=True)
-    write_table(output, keys, [f"{channel}{part}" for channel in saved.channels for part in parts], filled)
+    write_table(output, keys, [f"{channel}{part}" for channel in saved.channels for part in parts], filled, given.times)

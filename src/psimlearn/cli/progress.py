@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -68,7 +69,8 @@ class Shown(Watch):
 def learnt(model: Any, data: Any, columns: Columns, groups: Sequence[Any] | None = None) -> Any:
     """Fit a model to recordings with a progress bar, and note the columns in its report."""
     together = {} if groups is None else {"groups": groups}
-    with watched() as watch:
+    with watched() as watch, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the recordings have .* channels")  # the reader of the files has told it
         model.set_params(verbose=watch).fit(data, **together)
     model.set_params(verbose=False)
     model.report_ = model.report_ | {"columns": columns._asdict()}

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.cli.columns import AS_USUAL, NO_COLUMNS, Columns, Reading
-from psimlearn.cli.guess import advice_on_times, guessed, known, parts_of_time, tell_channels, tell_holes
+from psimlearn.cli.guess import advice_on_times, guessed, known, parts_of_time, tell_channels, tell_holes, tell_wide
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
@@ -58,6 +58,11 @@ class Recordings(NamedTuple):
     """The ids and times of the packed rows, if some of them are in no file."""
     groups: list[Any] | None = None
     """The group of each recording."""
+
+    @property
+    def times(self) -> list[str]:
+        """The keys that are times."""
+        return [name for name in (self.columns.time,) if name in self.keys]
 
     def answered(
         self, rows: Float[np.ndarray, "rows columns"], holes: bool = False
@@ -131,12 +136,8 @@ def _at_hand(sources: Sequence[str]) -> Iterator[list[Path]]:
 
 def _from_archives(found: Files, reading: Reading) -> Recordings:
     data = read_archives(found, reading.array, reading.channels_first)
-    longest = int(data.lengths.max())
-    if longest < data.n_channels and not reading.channels_first:
-        say(
-            f"note: arrays are taken as (time, channel): at most {longest} rows of {data.n_channels} channels. Use "
-            "--channels-first if they are (channel, time)."
-        )
+    if not reading.channels_first:
+        tell_wide(data, "Use --channels-first if arrays are (channel, time).")
     ids = data.ids or tuple(range(len(data)))
     keys = {"recording": [id for id, length in zip(ids, data.lengths, strict=True) for _ in range(length)]}
     return Recordings(data, NO_COLUMNS, keys, np.arange(len(data.values)), keys)
@@ -166,6 +167,7 @@ def _from_table(
     except DataError as error:
         raise DataError(advice_on_times(str(error), found, table, columns, time_guessed)) from error
     tell_holes(result, reading.resample)
+    tell_wide(result.data, "Turn the table if its columns are times.")
     several = columns.id is not None or len(result.data) > 1
     keys = {name: table.kept[name] for name in ([key] if several else []) + parts}
     groups = None if columns.group is None else _groups(table, key, columns.group, result.data.ids or ())
