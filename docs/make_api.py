@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "Learn and use": {
         "estimator.psim": (),
         "estimator.smoothing": ALL,
+        "estimator.exporting": ALL,
         "filter.live": (),
         "filter.symbols": (),
         "files.model": ALL,
@@ -43,6 +44,8 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "What is learnt": {
         "filter": ALL,
+        "filter.statespace": (),
+        "filter.system": ALL,
         "filter.features": ("Persistent", "Variances"),
         "learners": ("Coordinates", "GramSums", "InCoordinates", "Learner"),
         "learners.blackbox": (),

@@ -159,7 +159,8 @@ def says(filter: Filter) -> list[Array]:
     data = recordings(filter)
     state = filter.run(data)[1]
     future = None if data.inputs is None else data.inputs[:24].reshape(4, 6, -1)
-    said = [filter.forecast(data, 4), filter.log_likelihood(data), *state, filter.ahead(state, 6, future)]
+    said = [filter.forecast(data, 4), filter.log_likelihood(data), *state[:5], filter.ahead(state, 6, future)]
+    said += [] if state.doubt is None else [*state.doubt]
     if filter.calibration is not None:
         prediction = filter.predict(state, 6, future)
         said += [prediction.std, *prediction.interval(0.9)]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from psimlearn.filter.live import Live as Live
     from psimlearn.filter.onehot import OneHotMarginals as OneHotMarginals
     from psimlearn.filter.onehot import OneHotProduct as OneHotProduct
+    from psimlearn.filter.statespace import StateSpace as StateSpace
     from psimlearn.filter.symbols import SymbolLive as SymbolLive
     from psimlearn.learners import RandomFourierRidge as RandomFourierRidge
     from psimlearn.learners import Ridge as Ridge
@@ -70,6 +71,7 @@ _HOMES = {
     "filter.filter": ["Filter"],
     "filter.live": ["Live"],
     "filter.onehot": ["OneHotMarginals", "OneHotProduct"],
+    "filter.statespace": ["StateSpace"],
     "filter.symbols": ["SymbolLive"],
     "learners.blackbox": ["SklearnLearner"],
     "learners.gaussian": ["GaussianLearner"],

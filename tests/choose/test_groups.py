@@ -60,6 +60,7 @@ def test_short_recordings_leave_with_their_labels() -> None:
     [
         ([0, 1], "groups: required one label for each of the 8 recordings, received 2 labels"),
         (np.zeros((8, 1)), r"required one label for each of the 8 recordings, received shape \(8, 1\)"),
+        ([[0], [1, 2]] * 4, "groups: required one label for each of the 8 recordings, received lists"),
         ([0] * 8, "required at least 2 groups"),
         ([None, 1, "a", 2, 3, 4, 5, 6], "groups: required labels of one type"),
     ],

@@ -144,6 +144,20 @@ def test_steps_that_pass() -> None:
     assert np.isfinite(stepped().score(resampled))
 
 
+def test_frames_with_dates_are_measured_by_the_step_of_the_model() -> None:
+    """Two rows alone, one of them late, would tell a step of their own."""
+    index = pd.to_datetime(["2024-01-01T00:00:00.00", "2024-01-01T00:00:00.15"])
+    late = table(several()[3][:2]).set_index(index)
+    gap = np.full((2, 2), np.nan)
+    expected = stepped().forecast([np.concatenate([several()[3][:1], gap, several()[3][1:2]])], 2)[0]
+    np.testing.assert_array_equal(stepped().forecast(late, 2), expected)
+    np.testing.assert_array_equal(stepped().forecast([late], 2)[0], expected)
+    slow = table(several()[3][:9]).set_index(pd.date_range("2024-01-01", periods=9, freq="100ms"))
+    for wrong in (slow, [slow], {"a": slow}):
+        with pytest.raises(DataError, match="required a row every 50 ms, received a row every 100 ms"):
+            stepped().predict(wrong)
+
+
 def test_validation_of_another_step_is_refused() -> None:
     data = Trajectories.from_frame(long_frame(), id="id", time="time")
     slower = Trajectories.from_frame(long_frame(0.1), id="id", time="time")

@@ -10,7 +10,7 @@ import pytest
 from oracles import loop_beliefs, ragged
 from psimlearn.datasets import random_system
 from psimlearn.errors import DataError
-from psimlearn.filter import Feedback, Filter, Linear, Scaling, SecondMoment, Stack, StackSquares
+from psimlearn.filter import Feedback, Filter, Linear, Scaling, SecondMoment, Stack, StackSquares, State
 from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.rollout import rolled
 from psimlearn.learners import RandomFourierRidge, Ridge
@@ -100,7 +100,8 @@ def test_streams_of_different_age_step_together() -> None:
         one = filter.step(one, row[None])
     for row in late:
         two = filter.step(two, row[None])
-    both = type(one)(*(np.concatenate(pair) for pair in zip(one, two, strict=True)))
+    belief, recent, clock, unseen, late = (np.concatenate(pair) for pair in zip(one[:5], two[:5], strict=True))
+    both = State(belief, recent, clock, unseen, late)
     x = np.array([[0.3, -0.2], [1.0, 0.5]])
     expected = np.concatenate([filter.step(one, x[:1]).belief, filter.step(two, x[1:]).belief])
     np.testing.assert_allclose(filter.step(both, x).belief, expected, rtol=0, atol=1e-12)

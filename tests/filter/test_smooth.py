@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from psimlearn import PSIM, RandomFourierRidge, Trajectories
 from psimlearn.datasets import noisy_pendulum, random_system
 from psimlearn.errors import SettingsError
-from psimlearn.filter import Filter
-from psimlearn.filter.smooth import Machine, backward, forward, jacobian, machine, smooth
+from psimlearn.filter import Filter, RandomFourier
+from psimlearn.filter.innovations import innovations, jacobian, memory
+from psimlearn.filter.smooth import Reads, backward, forward, smooth
 
 RNG = np.random.default_rng
 
@@ -41,15 +42,26 @@ def learnt(case: str) -> Filter:
 CASES = ["exact", "plain", "lags", "lags last rank", "inputs lags", "inputs feedthrough last"]
 
 
-def brute_force(model: Machine, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def both_sides(filter: Filter, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Our smoother on one standardised recording."""
+    model = innovations(filter)
+    steps = forward(model, memory(filter, model, filter.start()), x, u)
+    read = np.eye(model.n, model.s + model.n, model.s)
+    move, variance = backward(model, steps, Reads(read, read))
+    return np.array([step.taken.x[0] for step in steps]) + move, variance
+
+
+def brute_force(filter: Filter, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Condition the joint Gaussian of all observations, built by pushing each unit of noise through the model."""
     rows, n = x.shape
+    model = innovations(filter)
 
     def simulated(noise: np.ndarray) -> np.ndarray:
-        S, out = model.first, []
+        S, out = memory(filter, model, filter.start()), []
         for t in range(rows):
-            out.append(S[model.r : model.r + n] + noise[t])
-            S = model.following(np.concatenate([S, out[-1]]), u[t], start=t == 0)
+            out.append(model.expected(S)[0] + noise[t])
+            w = np.concatenate([S, out[-1][None]], axis=1)
+            S = model.following(model.z(w, u[t : t + 1], np.array([t == 0])))
         return np.array(out)
 
     mean = simulated(np.zeros((rows, n)))
@@ -71,8 +83,7 @@ def test_every_pattern_of_gaps_equals_brute_force(case: str, missing: list[bool]
     x, u = RNG(seed).standard_normal((9, 2)), RNG(seed).standard_normal((9, filter.feedthrough + 1))
     u = u[:, : 0 if filter.input_scaling is None else None]
     x[np.array(missing).reshape(9, 2)] = np.nan
-    model = machine(filter)
-    ours, expected = backward(model, forward(model, x, u)), brute_force(model, x, u)
+    ours, expected = both_sides(filter, x, u), brute_force(filter, x, u)
     np.testing.assert_allclose(ours[0], expected[0], rtol=0, atol=1e-8)
     np.testing.assert_allclose(ours[1], expected[1], rtol=0, atol=1e-8)
 
@@ -81,11 +92,12 @@ def test_the_smoother_of_statsmodels_agrees() -> None:
     """The innovations model with the noise in the state: x_t = [H I] [S_t; e_t]."""
     from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
-    model = machine(learnt("exact"))
+    filter = learnt("exact")
+    model = innovations(filter)
     x = RNG(0).standard_normal((40, 2))
     x[10:25, 0], x[18:20], x[0, 1] = np.nan, np.nan, np.nan
     s, n = model.s, model.n
-    T = model.transition(np.zeros(s + n), np.zeros(0), start=False)
+    T = model.transition(np.zeros((1, 0)), np.array([False]))
     theirs = KalmanSmoother(k_endog=n, k_states=s + n, k_posdef=n)
     theirs["design"] = np.concatenate([model.H, np.eye(n)], axis=1)
     theirs["transition"] = np.block([[T[:, :s] + T[:, s:] @ model.H, T[:, s:]], [np.zeros((n, s + n))]])
@@ -94,10 +106,10 @@ def test_the_smoother_of_statsmodels_agrees() -> None:
     theirs.bind(np.asfortranarray(x.T))
     first = np.zeros((s + n, s + n))
     first[s:, s:] = model.noise
-    theirs.initialize_known(np.concatenate([model.first, np.zeros(n)]), first)
+    theirs.initialize_known(np.concatenate([memory(filter, model, filter.start())[0], np.zeros(n)]), first)
     result = theirs.smooth()
     design = theirs["design"]
-    mean, variance = backward(model, forward(model, x, np.zeros((40, 0))))
+    mean, variance = both_sides(filter, x, np.zeros((40, 0)))
     np.testing.assert_allclose(mean, (design @ result.smoothed_state).T, rtol=0, atol=1e-8)
     spread = np.einsum("ij,jkt,ik->ti", design, result.smoothed_state_cov, design)
     np.testing.assert_allclose(variance, np.where(np.isnan(x), spread, 0.0), rtol=0, atol=1e-8)
@@ -107,8 +119,9 @@ def test_the_slope_of_random_features_equals_finite_differences() -> None:
     data = noisy_pendulum(20, 30, RNG(0))
     learner = RandomFourierRidge(20, 1e-3)
     filter = PSIM(2, lags=2, learner=learner, random_state=0, n_rounds=2).fit(data).filter_
-    map, z = machine(filter).map, RNG(1).standard_normal((1, 8))
-    slope = jacobian(map, z)
+    map, z = innovations(filter).map, RNG(1).standard_normal((1, 8))
+    assert isinstance(map, RandomFourier)
+    slope = jacobian(map, z)[0]
     for i, step in enumerate(1e-6 * np.eye(8)):
         np.testing.assert_allclose(slope[:, i], ((map(z + step) - map(z - step)) / 2e-6)[0], rtol=0, atol=1e-8)
 

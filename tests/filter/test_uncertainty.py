@@ -167,8 +167,11 @@ def test_intervals_cover_what_they_promise(freedom: float | None) -> None:
     assert share.shape == (22, 2)
     assert (share >= 0.88).all(), share
     assert (share <= 0.92).all(), share
-    _, beyond, _ = model.forecast(x, 23, coverage=0.9)
-    assert np.isnan(beyond[:, 22]).all()
+    _, beyond, above = model.forecast(x[:, :-60], 60, coverage=0.9)  # calibration reaches 22 steps, the model goes on
+    share = ((beyond <= x[:, -60:]) & (x[:, -60:] <= above))[:, 22:].mean(axis=(0, 1))
+    assert (share >= 0.87).all(), share
+    assert (share <= 0.93).all(), share
+    assert (np.diff((above - beyond)[0, 21:], axis=0) >= 0).all()
 
 
 @pytest.mark.slow
@@ -226,7 +229,10 @@ def test_beliefs_that_know_their_variance_are_more_likely_where_it_changes(
 
 
 def test_after_a_gap_deviations_are_those_of_a_further_horizon() -> None:
-    """Intervals cover in the gap and right after it: measured 90 % at the first row, 88 % at the third."""
+    """The model adds in a gap of whole rows about as much as calibration found for predictions so far ahead.
+
+    Intervals cover in the gap and right after it: measured 90 % at the first row, 88 % at the third.
+    """
     model, (_, _, _, test) = fitted(), gaussian()
     x = stacked(test)
     gappy = x.copy()
@@ -234,12 +240,12 @@ def test_after_a_gap_deviations_are_those_of_a_further_horizon() -> None:
         gappy[:, start : start + 5] = np.nan
     low, high = (np.stack(bound) for bound in model.predict_interval(list(gappy), 1, 0.9))
     whole = {h: np.stack(model.predict_interval(list(x), h, 0.9)) for h in (1, 4, 6)}
-    for row, horizon in ((19, 1), (20, 1), (23, 4), (25, 6), (26, 1), (73, 4), (75, 6)):
+    for row, horizon in ((19, 1), (20, 1), (23, 4), (25, 6), (73, 4), (75, 6)):
         expected = (whole[horizon][1] - whole[horizon][0])[:, 50]
-        np.testing.assert_allclose((high - low)[:, row], expected, rtol=1e-12)
+        np.testing.assert_allclose((high - low)[:, row], expected, rtol=1e-12 if row in (19, 20) else 0.05)
     _, std = model.forecast(gappy[:, :25], 3, return_std=True)
     _, straight = model.forecast(x[:, :20], 8, return_std=True)
-    np.testing.assert_allclose(std, straight[:, 5:], rtol=1e-12)
+    np.testing.assert_allclose(std, straight[:, 5:], rtol=0.05)
     inside = (low <= x) & (x <= high)
     for later in range(9):
         share = inside[:, [20 + later, 45 + later, 70 + later]].mean()

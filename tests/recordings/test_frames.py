@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
-from psimlearn.errors import DataError, SettingsError
+from psimlearn.errors import DataError, PsimlearnError, SettingsError
 from psimlearn.recordings.forms import received
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -238,6 +238,34 @@ def test_inputs_are_not_guessed_in_holes() -> None:
     assert len(Trajectories.from_frame(frame, time="when", inputs=["u"], step=None).values) == 3
 
 
+def test_objects_that_are_numbers() -> None:
+    made = received(pd.DataFrame({"x": [1, None, 2.5], "y": [True, 2, 3]}, dtype=object)).trajectories
+    assert_array_equal(made.values, [[1, 1], [nan, 2], [2.5, 3]])
+    with pytest.raises(DataError, match="column 'x': required numbers, received Object"):
+        received(pd.DataFrame({"x": [1, "2"]}, dtype=object))
+
+
+FRAME = pd.DataFrame({"k": [[1], [2]], "x": [1.0, 2.0], "w": ["1", "2"]})
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda: Trajectories.from_frame(np.zeros((3, 2))), "required a pandas or polars data frame.*received ndarray"),
+        (lambda: Trajectories.from_frame(FRAME, id="k"), "column 'k', frame row 0: required a number or text as id"),
+        (lambda: Trajectories.from_frame(FRAME, time=["x"]), "time: required the name of one column"),
+        (lambda: Trajectories.from_frame(FRAME, channels="x"), "channels: required a list of names, received 'x'"),
+        (lambda: Trajectories.from_frame(FRAME, time="w", time_format=3), "format: required text such as"),
+        (lambda: received(FRAME[["x"]].set_index(pd.to_datetime(["2024", None]))), "the index, frame row 1: required"),
+        (lambda: Trajectories.of({}), "required at least one trajectory, received none"),
+        (lambda: received({"a": [1.0, 2.0]}), "required a 2-D array"),
+    ],
+)
+def test_mistakes_are_told(read: Any, message: str) -> None:
+    with pytest.raises(PsimlearnError, match=message):
+        read()
+
+
 # -- the step goes along -----------------------------------------------------------------------------------------------
 
 
@@ -252,3 +280,9 @@ def test_the_step_goes_along() -> None:
     ):
         Trajectories.of([*data, *other])
     assert Trajectories.of([*data, np.zeros((3, 1))]).step == 0.05
+    with pytest.raises(
+        DataError, match="trajectory 0: required a row every 50 ms by step=, received a row every 100 ms"
+    ):
+        Trajectories.of(list(other), step=0.05)
+    dated = pd.DataFrame({"x": [1.0, 2]}, index=pd.to_datetime(["2024-01-01", "2024-01-04"]))
+    assert len(Trajectories.of([dated], step="1d").values) == 4

@@ -95,6 +95,7 @@ def test_duplicates() -> None:
         ([0.0, 1, 2, 3, 0, 0.5, 1, 1.5], [0, 4, 8], {"step": 1}, "trajectory 1, row 1: required rows 1 s apart"),
         (np.arange(200) * 1.02, None, {"step": 1}, "required a row every 1 s, received a row every 1.02 s"),
         ([0.0, 1, 2, 999999999], None, {}, "4 rows over 1e[+]09 steps of 1 s, with 11574.1 d between rows 2 and 3"),
+        ([-(2**62), 0, 2**62], None, {}, "trajectory 0: required times within 146 years"),
         ([0.0, 1, 2, 1e18], None, {"resample": True}, "4 rows over 1e[+]18 steps"),
     ],
 )

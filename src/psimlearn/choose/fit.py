@@ -7,6 +7,7 @@ from jaxtyping import Int
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out, start
+from psimlearn.choose.gaps import treatment
 from psimlearn.choose.numbers import NUMBERS
 from psimlearn.choose.runs import advanced, best_of, runs
 from psimlearn.choose.search import search
@@ -14,7 +15,7 @@ from psimlearn.choose.settings import Settings
 from psimlearn.choose.spaces import cautious_recipe, given_space
 from psimlearn.choose.splits import Split, in_blocks, in_words, is_cut, long_enough, splits_of
 from psimlearn.choose.strategy import Methods, Strategy
-from psimlearn.choose.summary import described, spectral_radius
+from psimlearn.choose.summary import described
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate.calibrate import blind
@@ -26,7 +27,9 @@ from psimlearn.train.backprop import backprop, randomised
 from psimlearn.train.dagger import first_round, next_round
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.hints import HintSums, hint_sums, with_hints
-from psimlearn.train.score import Round, scored
+from psimlearn.train.refined import refined
+from psimlearn.train.score import HeldOut, Round, scored, spectral_radius
+from psimlearn.train.start import Beginning
 
 __all__ = ["Fitted", "fitted"]
 
@@ -68,6 +71,8 @@ class _Choice(NamedTuple):
     """The splits in words."""
     epochs: int | None = None
     """How many epochs of back-propagation follow the rounds of DAgger."""
+    exact: int | None = None
+    """How many rounds with exact gaps follow these; None if gaps stay filled, or nothing is missing."""
 
     @property
     def held_out(self) -> list[tuple[Filter, Trajectories]]:
@@ -113,8 +118,11 @@ def fitted(
         choice = _descended(choice, settings, seed)
     whole = in_blocks(data) if is_cut(data, settings) else data
     everything = whole if settings.refit or not _shares(settings, splits) else splits[0].train
+    if np.isnan(data.values).any():
+        tell("gaps")
+        choice = _treated(choice, data, settings, seed, tell)
     final, more_notes = _trained_on(everything, choice, strategy, settings, seed, tell)
-    filter = strategy.calibrated(final.round.filter, choice.held_out)
+    filter = strategy.calibrated(final.round.filter, choice.held_out, [(final.round.filter, everything)])
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
     report = _report(data, choice, strategy, settings, final.round, filter, notes + more_notes)
@@ -194,6 +202,16 @@ def _descended(choice: _Choice, settings: Settings, seed: int) -> _Choice:
     )
 
 
+def _treated(choice: _Choice, data: Trajectories, settings: Settings, seed: int, tell: Watch) -> _Choice:
+    """The choice, with the better treatment of gaps."""
+    courses = [_course(split, settings, seed, len(data)) for split in choice.splits]
+    starts = [start(choice.trial.candidate, course) for course in courses]
+    treated = treatment(choice.winners, starts, tell)
+    return choice._replace(
+        trial=choice.trial._replace(error=treated.error), winners=treated.winners, exact=treated.n_rounds
+    )
+
+
 def _epochs(split: Split, learnt: Filter, settings: Settings, seed: int, n_epochs: int, patience: int) -> list[Round]:
     """Epochs of back-propagation: on from the filter that DAgger has learnt, or from random weights in its stead."""
     common: dict[str, Any] = {"n_epochs": n_epochs, "patience": patience, "criterion": settings.criterion}
@@ -229,10 +247,17 @@ def _trained(data: Trajectories, choice: _Choice, settings: Settings, seed: int,
     current = first_round(begun, held)
     while current.number < n_rounds and tell.goes_on("training", current.number, n_rounds):
         current = next_round(current, begun, held)
-    if choice.epochs is None:
-        return _Trained(current.round, begun.learner, current.sums if current.number == n_rounds else None)
-    *_, last = _epochs(split, current.filter, settings, seed, choice.epochs, choice.epochs + 1)
-    return _Trained(last, begun.learner, None)
+    trained = _Trained(current.round, begun.learner, current.sums if current.number == n_rounds else None)
+    if choice.epochs is not None:
+        *_, last = _epochs(split, current.filter, settings, seed, choice.epochs, choice.epochs + 1)
+        trained = _Trained(last, begun.learner, None)
+    return trained if choice.exact is None else _trained_exactly(trained, begun, held, choice.exact)
+
+
+def _trained_exactly(trained: _Trained, begun: Beginning, held: HeldOut, n_rounds: int) -> _Trained:
+    """The filter with exact gaps, trained on for some rounds."""
+    *_, last = refined(trained.round.filter, begun, held, n_rounds)
+    return _Trained(last.round, begun.learner, last.sums if n_rounds else trained.sums)
 
 
 # -- the report ------------------------------------------------------------------------------------------------------

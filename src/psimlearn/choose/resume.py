@@ -19,7 +19,7 @@ from psimlearn.files.features import FEATURES
 from psimlearn.filter import Filter, Linear, MeanAndVariance, RandomFourier
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
-from psimlearn.learners import Coordinates, GramSums, RandomFourierRidge, Ridge
+from psimlearn.learners import ByOutput, Coordinates, GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
 from psimlearn.train.hints import HintSums
@@ -35,7 +35,7 @@ class Training(NamedTuple):
     recipe: Recipe
     learner: Any
     sums: Any
-    """The learner's summary of all examples so far; a file can hold `GramSums`, or None."""
+    """The learner's summary of all examples so far; a file can hold `GramSums`, `ByOutput`, or None."""
     hint_sums: HintSums
 
     @property
@@ -125,6 +125,21 @@ SUMS: Codec[GramSums, tuple[int, int]] = Codec(
 """The sums of examples with p inputs and q outputs, given (p, q)."""
 
 
+def _by_output(group: Group, sizes: tuple[int, int]) -> ByOutput:
+    rows = zip(*(group.arrays[name] for name in GramSums._fields), strict=True)
+    return ByOutput(tuple(GramSums(n.item(), z, y, zz, zy, yy.item()) for n, z, y, zz, zy, yy in rows))
+
+
+BY_OUTPUT: Codec[ByOutput, tuple[int, int]] = Codec(
+    arrays=lambda sums: {
+        name: np.stack([np.atleast_1d(part._asdict()[name]) for part in sums.parts]) for name in GramSums._fields
+    },
+    shapes=lambda _, sizes: {name: (sizes[1], *shape) for name, shape in _gram_shapes(sizes[0], 1).items()},
+    build=_by_output,
+)
+"""The sums of the same for each output by itself."""
+
+
 def _check_hints(group: Group) -> None:
     all_finite(group)
     group.require("which", group.arrays["which"] % 1 == 0, "whole numbers")
@@ -146,16 +161,29 @@ COORDINATES: Codec[Coordinates, int] = Codec(
 """The coordinates of p inputs in which a learner penalises weights."""
 
 
+def _codec(by_output: bool) -> Codec[Any, tuple[int, int]]:
+    """The codec of sums, of all outputs together or of each."""
+    return BY_OUTPUT if by_output else SUMS
+
+
+def _is_by_output(groups: dict[str, Group]) -> bool:
+    """Whether the sums in a file are those of each output by itself: then there is a product z'z for each."""
+    return "sums" in groups and "zz" in groups["sums"].arrays and groups["sums"].arrays["zz"].ndim == 3
+
+
 def training_arrays(training: Training) -> Arrays:
     """The arrays from which `with_arrays` makes the learner and the sums again."""
     learner, sums = training.learner, training.sums
     frozen = LEARNERS[type(learner)].frozen if type(learner) in LEARNERS else None
-    if frozen is None or not isinstance(sums, GramSums):
+    if frozen is None or not isinstance(sums, GramSums | ByOutput):
         raise ModelFileError(
             "with_sums=True needs the sums of a Ridge, RandomFourierRidge or SymbolRidge trained by DAgger, received "
             f"{'none' if sums is None else type(sums).__name__} of a {type(learner).__name__}; save without sums."
         )
-    parts: dict[str, tuple[Codec[Any, Any], Any]] = {"": (frozen, learner), "sums": (SUMS, sums)}
+    parts: dict[str, tuple[Codec[Any, Any], Any]] = {
+        "": (frozen, learner),
+        "sums": (_codec(isinstance(sums, ByOutput)), sums),
+    }
     parts |= {f"hints.{i}": (HINT_SUMS, pair) for i, pair in enumerate(training.hint_sums)}
     coordinates = getattr(learner, "coordinates", None)
     return encoded(parts if coordinates is None else parts | {"coordinates": (COORDINATES, coordinates)})
@@ -187,7 +215,10 @@ def _parts(training: Training, groups: dict[str, Group]) -> dict[str, tuple[Code
         raise ModelFileError(f"sums: required none for a {type(learner).__name__}, received {sorted(groups)!s:.200}.")
     weights = getattr(regressor, "linear", regressor).weights
     known = 0 if hinting is None else len(hinting.weights)
-    parts: dict[str, tuple[Codec[Any, Any], Any]] = {"": (frozen, training), "sums": (SUMS, weights.shape)}
+    parts: dict[str, tuple[Codec[Any, Any], Any]] = {
+        "": (frozen, training),
+        "sums": (_codec(_is_by_output(groups)), weights.shape),
+    }
     for name in takewhile(groups.__contains__, map("hints.{}".format, count())):
         parts[name] = HINT_SUMS, (known, groups[name].size("which"))
     if training.recipe.level_weight is not None and hasattr(learner, "coordinates"):

@@ -11,9 +11,13 @@ from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.train.dagger import Aggregation, first_round, next_round
 from psimlearn.train.forward import step_by_step
-from psimlearn.train.score import Round, scored
+from psimlearn.train.score import Round, forgets, scored
 
 __all__ = ["Lane", "Run", "advanced", "best_of", "runs", "with_ridge"]
+
+
+UNSTABLE = 2.0
+"""The factor of the error of a candidate none of whose filters forgets its start."""
 
 
 class Lane(NamedTuple):
@@ -83,7 +87,18 @@ def _further(lane: Lane) -> Lane:
 
 
 def best_of(rounds: Sequence[Sequence[Round]]) -> tuple[int, float]:
-    """The round with the least error averaged over courses, and that error; (0, inf) if none is finite."""
+    """The round with the least error averaged over courses, and that error; (0, inf) if none is finite.
+
+    A filter that does not forget its start may have the least error on recordings that end before it diverges: such
+    rounds count only if there are no others.
+    """
     errors = [float(np.mean([r.error for r in same])) for same in zip(*rounds, strict=False)]
-    at = int(np.argmin([*errors, np.inf]))
-    return (at, errors[at]) if at < len(errors) and np.isfinite(errors[at]) else (0, np.inf)
+    finite = [int(at) for at in np.argsort(errors, kind="stable") if np.isfinite(errors[at])]
+    forgetting = (at for at in finite if all(forgets(lane[at].filter) for lane in rounds))
+    at = next(forgetting, None)
+    if at is not None:
+        return at, errors[at]
+    if not finite:
+        return 0, np.inf
+    least = errors[finite[0]]
+    return finite[0], least + (UNSTABLE - 1) * abs(least)  # a likelihood may be negative

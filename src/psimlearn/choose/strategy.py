@@ -10,6 +10,7 @@ from psimlearn.choose.settings import Settings
 from psimlearn.choose.splits import Split
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate import Forecaster
+from psimlearn.evaluate.calibrate import Unseen
 from psimlearn.filter import Filter
 from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
@@ -32,8 +33,9 @@ class Strategy(NamedTuple):
     """Simple methods to compare with; without courses, only methods that need nothing to be chosen."""
     errors: Callable[[Methods, Sequence[Split], int], dict[str, list[float]]]
     """Held-out errors of baselines and of "PSIM" by horizon, up to the window at most."""
-    calibrated: Callable[[Filter, Sequence[tuple[Filter, Trajectories]]], Filter]
-    """The filter with its uncertainty, from filters like it and the recordings that they were not fitted to."""
+    calibrated: Callable[[Filter, Sequence[Unseen], Sequence[Unseen]], Filter]
+    """The filter with its uncertainty, from filters like it and the recordings that they were not fitted to, and from
+    recordings whose first rows show how errors begin."""
     tolerance: float
     """A filter of all recordings is dropped if its error, on rows that it has seen, exceeds this times the held-out."""
     units: Callable[[Recipe], str]

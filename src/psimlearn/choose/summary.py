@@ -8,10 +8,9 @@ from jaxtyping import Float
 
 from psimlearn.errors import DataError
 from psimlearn.evaluate import Forecaster, Measure, errors_by_horizon
-from psimlearn.filter import Filter, Linear
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["NATS", "described", "error_table", "spectral_radius", "summarised"]
+__all__ = ["NATS", "described", "error_table", "summarised"]
 
 LEARNERS = {
     "Ridge": "linear regression",
@@ -68,15 +67,6 @@ def error_table(
         if errors:
             table[name] = [float(e) for e in np.mean(errors, axis=0)]
     return table
-
-
-def spectral_radius(filter: Filter) -> float | None:
-    """The spectral radius of the map from one feedback to the next; None where it is not linear."""
-    regressor = filter.regressors[-1]
-    if not isinstance(regressor, Linear):
-        return None
-    fed = regressor.weights[: len(filter.feedback.mean)]
-    return float(np.abs(np.linalg.eigvals(filter.feedback.linear(fed))).max())
 
 
 def summarised(report: Mapping[str, Any]) -> str:

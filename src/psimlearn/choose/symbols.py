@@ -19,6 +19,7 @@ from psimlearn.choose.splits import Split
 from psimlearn.choose.strategy import Methods, Strategy
 from psimlearn.choose.summary import NATS, error_table
 from psimlearn.choose.watch import Watch
+from psimlearn.evaluate.calibrate import Unseen
 from psimlearn.filter import Filter, OneHot
 from psimlearn.filter.contexts import MOST_CONTEXTS
 from psimlearn.learners.symbolic import SymbolRidge
@@ -97,7 +98,7 @@ def _errors(methods: Methods, splits: Sequence[Split], window: int) -> dict[str,
     return error_table(methods, [(split.held, np.ones(v)) for split in splits], horizon, LogLoss().nats)
 
 
-def _calibrated(filter: Filter, held_out: Sequence[tuple[Filter, Trajectories]]) -> Filter:
+def _calibrated(filter: Filter, held_out: Sequence[Unseen], starts: Sequence[Unseen]) -> Filter:
     """The filter as it is: its beliefs are probabilities."""
     return filter
 

@@ -15,7 +15,12 @@ from psimlearn.cli.options import say
 
 __all__ = ["bar", "learnt", "watched"]
 
-DOING = {"trying settings": "trying settings", "racing": "rounds of training", "training": "training on everything"}
+DOING: dict[Stage, str] = {
+    "trying settings": "trying settings",
+    "racing": "rounds of training",
+    "training with gaps": "training with gaps",
+    "training": "training on everything",
+}
 
 
 def bar() -> Any:

@@ -11,7 +11,8 @@ from psimlearn.cli.options import say
 from psimlearn.cli.rows import Complain, ParsedRow
 from psimlearn.cli.rowtimes import RowTimes
 from psimlearn.errors import DataError
-from psimlearn.filter import Filter, State
+from psimlearn.filter import Filter, RandomFourier, State
+from psimlearn.filter.doubt import Doubt, together
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answers
 
@@ -30,6 +31,8 @@ class Position(NamedTuple):
     recent: np.ndarray
     clock: int
     unseen: int
+    late: int
+    doubt: Doubt | None
 
 
 Step = tuple[Position, np.ndarray, Position]
@@ -44,7 +47,8 @@ class Session:
 
     def __init__(self, live: Live, ahead: int, step: float | None) -> None:
         self.live = live
-        self.beyond = ahead > live.filter.features.window
+        # predictions beyond the window need recent observations, and so does the derivative of random features
+        self.beyond = ahead > live.filter.features.window or isinstance(live.filter.regressors[0], RandomFourier)
         self.clock = 0
         self.times = RowTimes(step)
         self.here = self._position(live)
@@ -96,7 +100,8 @@ class Session:
         """Recent observations are kept only if predictions beyond the window need them."""
         recent = live.state.recent[0] if self.beyond else NOTHING
         unseen = live.unseen
-        return Position(live.belief, recent, self.clock, unseen if isinstance(unseen, int) else int(unseen[0]))
+        unseen = unseen if isinstance(unseen, int) else int(unseen[0])
+        return Position(live.belief, recent, self.clock, unseen, live.late, live.doubt)
 
     def _begin_again(self) -> None:
         self.live.reset()
@@ -143,4 +148,6 @@ class Sessions:
 
 def _together(positions: Sequence[Position]) -> State:
     """The state of many streams from the positions of single streams."""
-    return State(*(np.array(part) for part in zip(*positions, strict=True)))
+    *parts, doubts = zip(*positions, strict=True)
+    belief, recent, clock, unseen, late = map(np.array, parts)
+    return State(belief, recent, clock, unseen, late, together(doubts))

@@ -65,8 +65,8 @@ def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows:
     recordings = unmasked(recordings)
     if is_table(recordings) and not is_frame(recordings):
         return Received(Trajectories.of(_table(estimator, recordings, reset, least_rows)), "table")
-    known = None if reset else getattr(estimator, "feature_names_in_", None)
-    given = received(recordings, None if known is None else known.tolist())
+    known, step = (None if reset else getattr(estimator, name, None) for name in ("feature_names_in_", "step_"))
+    given = received(recordings, None if known is None else known.tolist(), step)
     n, names = given.trajectories.n_channels, given.trajectories.names
     if reset:
         remember(estimator, n, names)
@@ -98,7 +98,10 @@ def grouped(groups: Any, m: int) -> Int[np.ndarray, " m"] | None:
     """The number of the group of each of m recordings; None without groups."""
     if groups is None:
         return None
-    labels = np.asarray(groups)
+    try:
+        labels = np.asarray(groups)
+    except ValueError:
+        raise DataError(f"groups: required one label for each of the {m} recordings, received lists.") from None
     if labels.ndim != 1 or len(labels) != m:
         received = f"shape {labels.shape}" if labels.ndim != 1 else f"{len(labels)} labels"
         raise DataError(f"groups: required one label for each of the {m} recordings, received {received}.")

@@ -186,8 +186,7 @@ def _window(value: Any, features: Any, n: int) -> int:
         return at_least_one(value, "window", "'auto' or ")
     if not (isinstance(features, str) and is_symbolic(features) and features in FEATURES):
         return WINDOW
-    kind: Any = FEATURES[features]
-    handy = [k for k in range(1, WINDOW + 1) if kind(k).width(n) <= HANDY]
+    handy = [k for k in range(1, WINDOW + 1) if FEATURES[features](k)(np.zeros((1, k, n))).shape[1] <= HANDY]
     return max(handy, default=1)
 
 
@@ -220,7 +219,9 @@ def _validation(value: Any, data: Trajectories) -> float | Trajectories:
     if share:
         return float(value)
     try:
-        given = received(value, data.names) if data.alphabet is None else received_symbols(value, data.alphabet)
+        given = (
+            received(value, data.names, data.step) if data.alphabet is None else received_symbols(value, data.alphabet)
+        )
         held = given.trajectories
         check_step(data.step, held.step, len(held.values))
     except DataError as error:

@@ -16,6 +16,7 @@ from psimlearn.errors import SettingsError
 from psimlearn.estimator.channels import asked, grouped, learnt_from, remember
 from psimlearn.estimator.channels import future_inputs as checked_inputs
 from psimlearn.estimator.checks import at_least_one, seed_of, watch_of
+from psimlearn.estimator.exporting import Exporting
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
 from psimlearn.estimator.saved import Contents, load, save
 from psimlearn.estimator.scores import mean_log_likelihood, r_squared
@@ -35,7 +36,7 @@ from psimlearn.train.recipe import Recipe
 __all__ = ["PSIM"]
 
 
-class PSIM(Smoothing, TransformerMixin, BaseEstimator):
+class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
     """Learn a filter from recordings.
 
     Settings given as words ("ridge", "auto", ..) are chosen or tuned by closed-loop error on held-out recordings;
@@ -284,8 +285,7 @@ class PSIM(Smoothing, TransformerMixin, BaseEstimator):
         return model
 
     def _foretold(self, data: Trajectories, horizon: int) -> Float[np.ndarray, "rows n"]:
-        ahead = self.filter_.forecast(data, at_least_one(horizon, "horizon"))
-        return ahead[foretelling(data.offsets, horizon)]
+        return self.filter_.forecast(data, at_least_one(horizon, "horizon"))[foretelling(data.offsets, horizon)]
 
     def __getstate__(self) -> Any:
         """The attributes for a pickle, without recordings."""

@@ -1,18 +1,21 @@
 """The uncertainty of a learnt filter, measured on recordings that it was not fitted to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from psimlearn.filter import Filter
+from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.gaps import error_covariance
+from psimlearn.filter.innovations import Innovations
 from psimlearn.filter.predict import before_unforeseen, claimed_variance, coming_inputs, forecast_blind
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.uncertainty import Calibration, InputsToCome, calibrated
+from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting, calibrated, started
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import futures
+from psimlearn.recordings.windows import futures, late_before, settled
 
 __all__ = ["HORIZON", "Blind", "Unseen", "blind", "with_calibration"]
 
@@ -20,11 +23,13 @@ Unseen = tuple[Filter, Trajectories]
 """A filter, and recordings that it was not fitted to."""
 HORIZON = 20
 """How many steps beyond the window errors are measured."""
+ENOUGH_STARTS = 20
+"""Recordings from which the first rows alone tell how errors begin."""
 MOST_ENTRIES = 20_000_000
 """Errors kept at a time: bounds the memory of calibration."""
 
 
-def with_calibration(filter: Filter, unseen: Sequence[Unseen]) -> Filter:
+def with_calibration(filter: Filter, unseen: Sequence[Unseen], starts: Sequence[Unseen] = ()) -> Filter:
     """The filter, with the uncertainty that errors on unseen recordings show.
 
     With inputs, errors are measured again for predictions that do not know the inputs to come, within the window.
@@ -32,54 +37,140 @@ def with_calibration(filter: Filter, unseen: Sequence[Unseen]) -> Filter:
     Args:
         filter: the filter to calibrate.
         unseen: this filter or others learnt like it, each with recordings that it was not fitted to.
+        starts: filters with recordings whose first rows show how errors begin; without any, all ages count alike. It
+            does no harm if the filter was fitted to them, as only the ratio of early errors to later ones counts.
     """
-    calibration, errors = _measured(filter, unseen, "known")
-    return replace(
+    calibration, errors = _measured(filter, unseen, "known", settled_only=bool(starts))
+    filter = replace(
         filter,
         calibration=calibration,
-        calibration_blind=None if filter.input_scaling is None else _measured(filter, unseen, "unknown")[0],
-        calibration_next=_measured(filter, unseen, "next known")[0] if filter.feedthrough else None,
-        covariance=error_covariance(errors[:, 0]),
+        calibration_blind=_other(filter, unseen, "unknown", starts) if filter.input_scaling is not None else None,
+        calibration_next=_other(filter, unseen, "next known", starts) if filter.feedthrough else None,
+        covariance=error_covariance(errors.of[:, 0], errors.of_row),
+        starting=None,
+    )
+    return replace(filter, starting=_started(filter, starts)) if starts else filter
+
+
+def _other(filter: Filter, unseen: Sequence[Unseen], inputs: InputsToCome, starts: Sequence[Unseen]) -> Calibration:
+    return _measured(filter, unseen, inputs, settled_only=bool(starts))[0]
+
+
+class _Errors(NamedTuple):
+    """Errors ahead of rows, in standardised units, with what is known of each."""
+
+    of: Float[np.ndarray, "rows horizon n"]
+    """NaN where nothing was observed."""
+    claimed: Float[np.ndarray, "rows horizon n"] | None
+    """The variances that beliefs claim; None if their features claim none."""
+    doubt: Float[np.ndarray, "rows horizon n"] | None
+    """The variances that gaps add; None if nothing is missing, or the filter keeps no doubt."""
+    of_row: Float[np.ndarray, "rows n n"] | None
+    """The covariance that gaps add to the errors of the next row."""
+    age: Int[np.ndarray, " rows"]
+    settled: Bool[np.ndarray, " rows"]
+    ages: int
+    """The age from which a stream counts as settled."""
+
+    def at(self, rows: Bool[np.ndarray, " rows"]) -> "_Errors":
+        """Some of the rows."""
+        claimed, doubt, of_row = (None if part is None else part[rows] for part in self[1:4])
+        return _Errors(self.of[rows], claimed, doubt, of_row, self.age[rows], self.settled[rows], self.ages)
+
+
+def _together(parts: Sequence[_Errors]) -> _Errors:
+    """All rows of all parts."""
+    shapes = [part.of.shape for part in parts]
+    n = shapes[0][2]
+
+    def stacked(arrays: Sequence[np.ndarray | None], shape: Callable[[int, int], tuple[int, ...]]) -> np.ndarray | None:
+        if all(array is None for array in arrays):
+            return None
+        made = [np.zeros(shape(*s[:2])) if a is None else a for a, s in zip(arrays, shapes, strict=True)]
+        return np.concatenate(made)
+
+    return _Errors(
+        np.concatenate([part.of for part in parts]),
+        stacked([part.claimed for part in parts], lambda rows, horizon: (rows, horizon, n)),
+        stacked([part.doubt for part in parts], lambda rows, horizon: (rows, horizon, n)),
+        stacked([part.of_row for part in parts], lambda rows, _: (rows, n, n)),
+        np.concatenate([part.age for part in parts]),
+        np.concatenate([part.settled for part in parts]),
+        min(part.ages for part in parts),
     )
 
 
 def _measured(
-    filter: Filter, unseen: Sequence[Unseen], inputs: InputsToCome
-) -> tuple[Calibration, Float[np.ndarray, "rows horizon n"]]:
+    filter: Filter, unseen: Sequence[Unseen], inputs: InputsToCome, settled_only: bool
+) -> tuple[Calibration, _Errors]:
     """The calibration of predictions that know these inputs to come, and the errors behind it."""
     window, unit = filter.features.window, filter.scaling.scale
     horizon = window + HORIZON if inputs == "known" else window
-    measured = [_errors(other, _thinned(held, window + HORIZON), horizon, unit, inputs) for other, held in unseen]
-    errors = np.concatenate([each for each, _ in measured])
-    return calibrated(errors, _claimed([variances for _, variances in measured], window)), errors
+    parts = [_errors(other, _thinned(held, window + HORIZON), horizon, unit, inputs) for other, held in unseen]
+    errors = _together(parts)
+    if settled_only and errors.settled.any():
+        errors = errors.at(errors.settled)
+    if errors.claimed is not None:
+        errors.claimed[:, window:] = 0.0  # beyond the window beliefs claim nothing
+    return calibrated(errors.of, errors.claimed, errors.doubt), errors
 
 
-def _claimed(
-    variances: Sequence[Float[np.ndarray, "_ horizon n"] | None], window: int
-) -> Float[np.ndarray, "all horizon n"] | None:
-    """The variances that beliefs claim inside their window; beyond it they claim nothing."""
-    claimed = [part for part in variances if part is not None]
-    if not claimed:
-        return None
-    together: np.ndarray = np.concatenate(claimed)
-    together[:, window:] = 0.0
-    return together
+def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
+    """How errors begin: on the first rows of recordings, or, where these are few, as if each began anew many times."""
+    window, unit = filter.features.window, filter.scaling.scale
+    horizon = window + HORIZON
+    calibration = filter.calibration
+    assert calibration is not None
+    parts = [
+        _errors(replace(other, starting=None), _beginnings(_thinned(data, horizon), horizon), horizon, unit, "known")
+        for other, data in starts
+    ]
+    errors = _together(parts)
+    if errors.claimed is not None:
+        errors.claimed[:, window:] = 0.0
+    steps = np.broadcast_to(np.arange(1, horizon + 1), errors.of.shape[:2])
+    variance = calibration.variance(steps, errors.claimed)
+    last = calibration.base[calibration.furthest - 1]
+    variance = np.where(np.isnan(variance), last, variance)
+    return started(errors.of, variance if errors.doubt is None else variance + errors.doubt, errors.age, errors.ages)
+
+
+def _beginnings(data: Trajectories, horizon: int) -> Trajectories:
+    """The recordings; if they are few, cut into blocks, since few starts say little."""
+    if len(data) >= ENOUGH_STARTS:
+        return data
+    length = max(2, min(2 * horizon, len(data.values) // ENOUGH_STARTS))
+    return data.blocks(length)
 
 
 def _errors(
     filter: Filter, held: Trajectories, horizon: int, unit: Float[np.ndarray, " n"], known: InputsToCome
-) -> tuple[Float[np.ndarray, "rows horizon n"], Float[np.ndarray, "rows horizon n"] | None]:
-    """Errors 1 to `horizon` steps ahead of every row, NaN where nothing was observed, and the variances beliefs claim.
+) -> _Errors:
+    """Errors 1 to `horizon` steps ahead of every row.
 
     Errors are in the given units, variances in their squares: the units of the filter that is to be calibrated.
     """
-    rollout = rolled(filter, held)
-    plan = rollout.layout.plan
+    n, relative = len(unit), filter.scaling.scale / unit
+
+    def reading(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b columns"]:
+        of_row, ahead = model.about_row(doubt) * np.outer(relative, relative), model.ahead(doubt, S, u, horizon)
+        return np.concatenate([of_row.reshape(len(S), -1), (ahead * relative**2).reshape(len(S), -1)], axis=1)
+
+    rollout = rolled(filter, held, reading)
+    plan, read = rollout.layout.plan, rollout.read_before
     state = before_unforeseen(rollout, held) if known == "unknown" else rollout.before
     inputs = coming_inputs(held, plan, horizon) if known == "known" else None
     errors = (futures(held.values[plan.order], plan, horizon) - filter.ahead(state, horizon, inputs)) / unit
     claimed = claimed_variance(filter, state, horizon, inputs)
-    return errors, None if claimed is None else claimed * (filter.scaling.scale / unit) ** 2
+    late = late_before(rollout.layout.x, plan)
+    return _Errors(
+        errors,
+        None if claimed is None else claimed * relative**2,
+        None if read is None else read[:, n * n :].reshape(-1, horizon, n),
+        None if read is None else read[:, : n * n].reshape(-1, n, n),
+        plan.time - late,
+        *settled(plan, late),
+    )
 
 
 class Blind(Filter):

@@ -168,6 +168,7 @@ def _built(settings: dict[str, Any], parts: dict[str, Any], sizes: Known) -> Fil
         regressors=tuple(parts[f"regressors.{i}"] for i in range(len(settings["regressors"]))),
         lags=settings["lags"],
         feedthrough=settings["feedthrough"],
+        gaps=settings["gaps"],
         names=None if settings["names"] is None else tuple(settings["names"]),
         alphabet=alphabet(settings["alphabet"]),
         **fields,

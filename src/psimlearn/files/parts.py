@@ -11,7 +11,7 @@ from psimlearn.files.checks import require, require_covariance, require_distribu
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
-from psimlearn.filter.uncertainty import LEVELS, Calibration
+from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 
 __all__ = ["CONSTANTS", "OPTIONAL", "PARTS", "Constants"]
 
@@ -145,6 +145,27 @@ CALIBRATION: Codec[Calibration, Known] = Codec(
     build=lambda group, _: Calibration(**group.arrays),
 )
 
+
+def _starting_shapes(group: Group, known: Known) -> Shapes:
+    ages, horizons = group.size("ratio"), group.size("ratio", 1)
+    shapes = {"ratio": (ages, horizons, known.n), "quantiles": (len(LEVELS), ages, known.n)}
+    return shapes | {"covariance": (known.n, known.n)}
+
+
+def _check_starting(group: Group) -> None:
+    all_finite(group)
+    group.require("ratio", group.arrays["ratio"] > 0, "numbers above 0")
+    group.require("quantiles", group.arrays["quantiles"] >= 0, "numbers of at least 0")
+    require_covariance("starting.covariance", group.arrays["covariance"])
+
+
+STARTING: Codec[Starting, Known] = Codec(
+    arrays=Starting._asdict,
+    shapes=_starting_shapes,
+    check=_check_starting,
+    build=lambda group, _: Starting(**group.arrays),
+)
+
 HINTING: Codec[Linear, Known] = Codec(
     arrays=linear_arrays,
     shapes=lambda group, known: linear_shapes(known.d + known.n_beside, group.size("intercept")),
@@ -158,8 +179,9 @@ PARTS: dict[str, Codec[Any, Known]] = {
     "calibration": CALIBRATION,
     "calibration_blind": replace(CALIBRATION, shapes=_with_inputs),
     "calibration_next": replace(CALIBRATION, shapes=_with_feedthrough),
+    "starting": STARTING,
     "hinting": HINTING,
 }
 """The codec of each part, by its name in a file, which is also the field of the filter."""
-OPTIONAL = ("input_scaling", "calibration", "calibration_blind", "calibration_next", "hinting")
+OPTIONAL = ("input_scaling", "calibration", "calibration_blind", "calibration_next", "starting", "hinting")
 """Parts that a filter may lack. Such a part is there if any array of it is, so half a part is refused."""

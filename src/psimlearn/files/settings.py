@@ -25,14 +25,14 @@ class Setting:
 
 
 def written(filter: Filter) -> dict[str, Any]:
-    """The settings of a filter, as JSON; without an alphabet if it has none."""
+    """The settings of a filter, as JSON; without those that have their usual value."""
     settings = {name: setting.of(filter) for name, setting in SETTINGS.items()}
-    return {name: value for name, value in settings.items() if name != "alphabet" or value is not None}
+    return {name: value for name, value in settings.items() if name not in USUAL or value != USUAL[name]}
 
 
 def checked(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as a filter has them, the alphabet included; refuses others."""
-    settings = {"alphabet": None} | settings  # only filters of symbols have one
+    """Settings as a filter has them, with the usual ones included; refuses others."""
+    settings = USUAL | settings
     received = set(settings)
     require(received == set(SETTINGS), f"settings: required {sorted(SETTINGS)}, received {sorted(received)!s:.300}")
     features = settings["features"]
@@ -98,7 +98,10 @@ def _is_regressors(value: Any, symbolic: bool) -> bool:
     )
 
 
+USUAL: dict[str, Any] = {"alphabet": None, "gaps": "exact"}
+"""Settings that a file leaves out: only filters of symbols have an alphabet, and few filters fill gaps in."""
 SETTINGS: dict[str, Setting] = {
+    "gaps": Setting(lambda model: model.gaps, lambda value, _: value in ("exact", "filled")),
     "alphabet": Setting(_spelt, lambda value, symbolic: value is None or (symbolic and _spells(value))),
     "features": Setting(
         lambda model: features_name(model.features), lambda value, _: isinstance(value, str) and value in FEATURES

@@ -1,6 +1,6 @@
 """The filter: a frozen value that takes a belief and an observation to the next belief."""
 
-from psimlearn.filter import learnt, likelihood, predict, rollout
+from psimlearn.filter import learnt, likelihood, predict, rollout, stepping
 from psimlearn.filter.learnt import Learnt
 
 __all__ = ["Filter"]
@@ -13,7 +13,7 @@ class Filter(Learnt):
     """
 
     start = learnt.start
-    step = learnt.step
+    step = stepping.step
     run = rollout.run
     ahead = predict.ahead
     forecast = predict.forecast

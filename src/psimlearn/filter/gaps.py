@@ -9,6 +9,8 @@ from psimlearn.filter.features import Array
 
 __all__ = ["among_seen", "conditional_fill", "error_covariance", "gain_fill", "pattern_gains"]
 
+LEAST_SHARE = 0.1
+"""At least this share of the variance of errors is not due to gaps."""
 CHUNK = 4_000_000
 """The number of matrix entries solved at a time: bounds the memory."""
 
@@ -63,17 +65,35 @@ def among_seen(
         yield part, np.where(seen[part][:, :, None] & seen[part][:, None, :], covariance, np.eye(n))
 
 
-def error_covariance(residuals: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "n n"]:
+def error_covariance(
+    residuals: Float[np.ndarray, "rows n"], doubt: Float[np.ndarray, "rows n n"] | None = None
+) -> Float[np.ndarray, "n n"]:
     """The second moments of one-step errors over the rows where both channels were seen, made positive definite.
 
-    They are shrunk to the diagonal as if n more rows had shown uncorrelated errors, so that few rows do no harm.
+    They are shrunk to the diagonal by the share n^2 / (n^2 + rows^2), so that few rows do no harm. The share falls
+    fast: accurate sensors have errors that correlate to .9999, and a missing one is known from the others only by that.
+    The covariance that gaps add to the errors, `doubt`, is taken off, but for a tenth of the variance of each channel.
     """
     seen = ~np.isnan(residuals)
     e = residuals if seen.all() else np.where(seen, residuals, 0.0)
     pairs = np.full((e.shape[1], e.shape[1]), float(len(e))) if e is residuals else seen.astype(float).T @ seen
     moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
+    if doubt is not None:
+        both = seen[:, :, None] & seen[:, None, :]
+        added = np.divide(np.sum(doubt * both, axis=0), pairs, out=np.zeros_like(pairs), where=pairs > 0)
+        share = np.clip(1 - np.diag(added) / np.maximum(np.diag(moments), 1e-300), LEAST_SHARE, 1.0)
+        moments = _positive(moments - added, np.diag(moments) * share)
     variances = np.maximum(np.diag(moments), 1e-12)
-    shrunk = moments * (pairs / (pairs + len(moments)))
+    shrunk = moments * (pairs**2 / (pairs**2 + len(moments) ** 2))
     np.fill_diagonal(shrunk, variances)
     values, vectors = np.linalg.eigh(shrunk)
     return np.asarray((vectors * np.maximum(values, 1e-6 * variances.mean())) @ vectors.T)
+
+
+def _positive(matrix: Float[np.ndarray, "n n"], variances: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"]:
+    """The covariance with these variances and the correlations of a matrix that may have negative eigenvalues."""
+    deviation = np.sqrt(np.maximum(np.diag(matrix), variances))
+    values, vectors = np.linalg.eigh(matrix / np.outer(deviation, deviation))
+    correlation = (vectors * np.maximum(values, 1e-6)) @ vectors.T
+    unit = np.sqrt(variances / np.diag(correlation))
+    return np.asarray(correlation * np.outer(unit, unit))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -12,11 +13,14 @@ from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.layout import controls
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
-from psimlearn.filter.step import Feedback, Fill, Recursion, State, take
-from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome
+from psimlearn.filter.step import Feedback, Fill, Recursion, State
+from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome, Starting
 from psimlearn.recordings.alphabet import Alphabet
 
-__all__ = ["Learnt", "start", "step"]
+__all__ = ["Gaps", "Learnt", "start"]
+
+Gaps = Literal["exact", "filled"]
+"""How a filter treats missing entries: by their distribution, or by a guess that is taken as observed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +48,16 @@ class Learnt:
     """The same within the window, for filters with inputs, if no input to come is known."""
     calibration_next: Calibration | None = None
     """The same within the window, for filters with feed-through, if only the next inputs are known."""
+    starting: Starting | None = None
+    """How errors of the first rows of a stream differ from later ones, on the recordings of training."""
     hinting: Linear | None = None
     """From [m_t; x_t; ..; x_{t-lags+1}; u_t (; u_{t+1})] to the hints at t: a read-out, no part of the belief."""
     names: tuple[str, ...] | None = None
     """The names of the channels."""
     alphabet: Alphabet | None = None
     """The symbols, where channels are indicators of symbols."""
+    gaps: Gaps = "exact"
+    """How missing entries are treated, if the filter is linear or of random features; other filters fill them in."""
 
     @cached_property
     def recursion(self) -> Recursion:
@@ -90,33 +98,4 @@ class Learnt:
 def start(filter: Learnt, n_streams: int = 1) -> State:
     """The state of streams of which nothing was seen yet."""
     recent, clock = np.zeros((n_streams, filter.lags, len(filter.scaling.mean))), np.zeros(n_streams, dtype=np.int64)
-    return State(np.tile(filter.initial, (n_streams, 1)), recent, clock, np.zeros_like(clock))
-
-
-def step(
-    filter: Learnt,
-    state: State,
-    x: Float[np.ndarray, "b n"],
-    u: Float[np.ndarray, "b p"] | None = None,
-    next_u: Float[np.ndarray, "b p"] | None = None,
-) -> State:
-    """Take one observation of every stream; NaN where a channel, or the whole row, did not arrive.
-
-    Args:
-        filter: a learnt filter.
-        state: the state of b streams.
-        x: observations, in the units of the recordings.
-        u: inputs that acted at this row, if the filter was learnt with inputs.
-        next_u: inputs that act at the next row, for a filter with feed-through; held at u if not given.
-    """
-    x, u = filter.scaling(x), filter.controls(u, next_u, len(x))
-    if len(filter.regressors) == 1:
-        return take(filter.recursion, state, x, u, filter.fill)
-    state = state._replace(unseen=np.broadcast_to(state.unseen, len(x)))
-    after = State(*(np.empty_like(part) for part in state))
-    for t in np.unique(state.clock):  # streams differ in age, and each age has a regressor
-        now = state.clock == t
-        taken = take(filter.recursion, state.at(now), x[now], u[now], filter.fill, int(t))
-        for part, values in zip(after, taken, strict=True):
-            part[now] = values
-    return after
+    return State(np.tile(filter.initial, (n_streams, 1)), recent, clock, np.zeros_like(clock), np.zeros_like(clock))

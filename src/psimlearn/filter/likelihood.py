@@ -4,14 +4,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import SettingsError
+from psimlearn.filter.doubt import Doubt
+from psimlearn.filter.innovations import Innovations, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.onehot import OneHot
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.step import expected
-from psimlearn.filter.uncertainty import gaussian_log_likelihood
+from psimlearn.filter.step import State, expected
+from psimlearn.filter.uncertainty import gaussian_log_likelihood, joint_log_likelihood
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["hints", "hints_at", "log_likelihood", "log_likelihoods"]
+__all__ = ["about_row", "hints", "hints_at", "log_likelihood", "log_likelihoods"]
 
 
 def log_likelihoods(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, " rows"]:
@@ -19,36 +21,64 @@ def log_likelihoods(filter: Learnt, trajectories: Trajectories) -> Float[np.ndar
 
     It is in nats and the units of the recordings. Channels are correlated as the filter's one-step errors are.
     """
-    rollout = rolled(filter, trajectories)
-    before = rollout.before
-    return rollout.layout.plan.packed(log_likelihood(filter, before.belief, rollout.layout.x, before.unseen))
+    rollout = rolled(filter, trajectories, about_row)
+    return rollout.layout.plan.packed(log_likelihood(filter, rollout.before, rollout.layout.x, rollout.read_before))
+
+
+def about_row(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b n n"]:
+    """Read the covariance that doubt adds to the errors of the next row."""
+    return model.about_row(doubt)
 
 
 def log_likelihood(
-    filter: Learnt, belief: Float[np.ndarray, "b d"], x: Float[np.ndarray, "b n"], unseen: Int[np.ndarray, " b"]
+    filter: Learnt,
+    before: State,
+    x: Float[np.ndarray, "b n"],
+    doubt: Float[np.ndarray, "b n n"] | None = None,
 ) -> Float[np.ndarray, " b"]:
     """The log-likelihood of one standardised row of each stream, in nats and the units of the recordings.
 
     Args:
         filter: the filter that held the beliefs.
-        belief: the belief held before the row.
+        before: the state before the row; rows without observation just before widen filters that keep no doubt.
         x: the row, NaN where not observed.
-        unseen: the number of rows just before in which nothing was observed.
+        doubt: the covariance that doubt adds to the errors of the row; None for none.
     """
+    belief, unseen = before.belief, np.broadcast_to(before.unseen, len(x))
     mean = expected(filter.recursion, belief)
     if isinstance(filter.features, OneHot):
         return _log_probability(mean, x)
     variance = np.broadcast_to(np.diag(filter.covariance), x.shape)
     if filter.calibration is not None:
         claimed = None if filter.variances is None else filter.variances.variance(belief)[:, 0]
-        known = filter.calibration.variance(np.minimum(unseen + 1, filter.calibration.furthest), claimed)
+        horizon = np.ones_like(unseen) if treats_exactly(filter) else unseen + 1
+        known = filter.calibration.variance(np.minimum(horizon, filter.calibration.furthest), claimed)
         variance = np.where(np.isnan(known), variance, known)
+        if filter.starting is not None:
+            variance = variance * filter.starting.factor(np.broadcast_to(before.age, len(x)), horizon)
     units = np.where(np.isnan(x), 0.0, np.log(filter.scaling.scale))
     with np.errstate(over="ignore", invalid="ignore"):  # huge rows overflow, in the filter or here
         errors = x - mean
     nats = gaussian_log_likelihood(errors, filter.correlation, variance) - units.sum(axis=1)
+    some, covariance = _covariances(filter, before, variance, doubt)
+    if len(some):
+        nats[some] = joint_log_likelihood(errors[some], covariance) - units[some].sum(axis=1)
     unpredicted = (np.isnan(errors) & ~np.isnan(x)).any(axis=1)  # a huge row before broke the belief
     return np.where(unpredicted | np.isnan(nats), -np.inf, nats)
+
+
+def _covariances(
+    filter: Learnt, before: State, variance: Float[np.ndarray, "b n"], doubt: Float[np.ndarray, "b n n"] | None
+) -> tuple[Int[np.ndarray, " some"], Float[np.ndarray, "some n n"]]:
+    """The rows whose errors correlate in a way of their own, since they are in doubt or first rows, and how."""
+    first = np.zeros(len(variance), dtype=bool)
+    if filter.starting is not None and treats_exactly(filter):
+        first = np.broadcast_to(before.age == 0, len(variance))
+    some = np.flatnonzero(first if doubt is None else first | doubt.any(axis=(1, 2)))
+    covariance = filter.correlation.scaled(variance[some])
+    if filter.starting is not None:
+        covariance = np.where(first[some, None, None], filter.starting.covariance, covariance)
+    return some, covariance if doubt is None else covariance + doubt[some]
 
 
 def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarray, "b v"]) -> Float[np.ndarray, " b"]:
@@ -61,14 +91,28 @@ def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarra
 def hints(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, "rows h"]:
     """E[h_t | x_0 .. x_t]: the filtered estimate of quantities that were measured in training only."""
     rollout = rolled(filter, trajectories)
-    return rollout.layout.plan.packed(hints_at(filter, *rollout.known))
+    return rollout.layout.plan.packed(hints_at(filter, *rollout.known, rollout.hints))
 
 
 def hints_at(
-    filter: Learnt, belief: Float[np.ndarray, "b d"], observed: Float[np.ndarray, "b q"], u: Float[np.ndarray, "b p"]
+    filter: Learnt,
+    belief: Float[np.ndarray, "b d"],
+    observed: Float[np.ndarray, "b q"],
+    u: Float[np.ndarray, "b p"],
+    corrected: Float[np.ndarray, "b h"] | None = None,
 ) -> Float[np.ndarray, "b h"]:
-    """The hints at one row of each stream, given the arrays of `Rollout.known`."""
+    """The hints at one row of each stream, given the arrays of `Rollout.known`.
+
+    Args:
+        filter: a learnt filter.
+        belief: m_t.
+        observed: (x_t, .., x_{t-lags+1}).
+        u: the input columns of z_t.
+        corrected: the part that is read from the belief, if the row has corrected a belief in doubt.
+    """
     if filter.hinting is None:
         raise SettingsError("hints need a filter learnt from trajectories with hints, received one without.")
     hints: np.ndarray = filter.hinting(np.concatenate([belief, observed, u], axis=1))
+    if corrected is not None:
+        hints += corrected - belief @ filter.hinting.weights[: belief.shape[1]]
     return hints

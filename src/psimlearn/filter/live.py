@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
+from psimlearn.filter.innovations import innovations
 from psimlearn.filter.likelihood import hints_at, log_likelihood
 from psimlearn.filter.step import State
 from psimlearn.filter.streams import FoldedStreams, SteppedStreams
@@ -108,6 +110,17 @@ class Live:
         return self._state(self._streams.belief)
 
     @property
+    def late(self) -> Any:
+        """The number of rows before the first in which anything was observed."""
+        late = self._streams.late
+        return int(late[0]) if self.n_streams == 1 else late
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """The covariance that gaps have opened, streams in groups; None if nothing is in doubt."""
+        return self._streams.doubt
+
+    @property
     def unseen(self) -> Int[np.ndarray, " b"] | int:
         """The number of rows since anything was observed; one number if it is the same for all streams."""
         return self._streams.unseen
@@ -119,8 +132,11 @@ class Live:
         x = np.where((clock == 0)[:, None], np.nan, self._streams.recent[:, 0])
         if self._streams.missing is not None:
             x[self._streams.missing] = np.nan
-        unseen = np.broadcast_to(self._streams.unseen_before, self.n_streams)
-        nats = log_likelihood(self.filter, self._streams.held, x, unseen) + 0.0  # no -0
+        doubt = self._streams.doubt_before
+        of_row = None if doubt is None else innovations(self.filter).about_row(doubt)
+        unseen, late = self._streams.unseen_before, self._streams.late_before
+        before = State(self._streams.held, self._streams.recent, np.maximum(clock - 1, 0), unseen, late)
+        nats = log_likelihood(self.filter, before, x, of_row) + 0.0  # no -0
         return float(nats[0]) if self.n_streams == 1 else nats
 
     @property
@@ -128,7 +144,8 @@ class Live:
         """E[h_t | x_1 .. x_t] at the last row t; NaN for streams without a row since their reset."""
         clock = self._clock_of_last_row()
         observed = self._streams.recent.reshape(self.n_streams, -1)
-        hints = hints_at(self.filter, self._streams.held, observed, self._streams.controls)
+        streams = self._streams
+        hints = hints_at(self.filter, streams.held, observed, streams.controls, streams.corrected)
         return self._squeezed(np.where((clock == 0)[:, None], np.nan, hints))
 
     def reset(self, streams: int | Sequence[int] | np.ndarray | None = None) -> None:
@@ -207,8 +224,9 @@ class Live:
 
     def _state(self, belief: Float[np.ndarray, "b d"]) -> State:
         """The memory of all streams, with this belief."""
-        unseen = np.broadcast_to(self._streams.unseen, self.n_streams)
-        return State(belief, self._streams.recent, self._streams.clock, unseen)
+        streams = self._streams
+        unseen = np.broadcast_to(streams.unseen, self.n_streams)
+        return State(belief, streams.recent, streams.clock, unseen, streams.late, streams.doubt)
 
     def _future(self, future_inputs: Any, steps: int) -> Float[np.ndarray, "b steps p"] | None:
         """The inputs of the rows ahead, checked, streams first."""
@@ -226,9 +244,8 @@ class Live:
         streams, scaling = self._streams, self.filter.input_scaling
         if inputs is None or scaling is None or not self.filter.feedthrough or not streams.clock.any():
             return streams.belief
-        earlier = State(streams.held, np.roll(streams.recent, -1, axis=1), streams.clock - 1)
-        x, u = self.filter.scaling.undo(streams.recent[:, 0]), scaling.undo(streams.controls[:, : inputs.shape[2]])
-        again = self.filter.step(earlier, x, u, inputs[:, 0]).belief
+        u = scaling.undo(streams.controls[:, : inputs.shape[2]])
+        again = streams.given_inputs(self.filter.controls(u, inputs[:, 0], len(u)))
         return np.where(streams.clock[:, None] > 0, again, self.filter.initial)
 
     def _clock_of_last_row(self) -> Int[np.ndarray, " b"]:

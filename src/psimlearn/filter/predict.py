@@ -9,10 +9,12 @@ from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.features import Stack
-from psimlearn.filter.learnt import Learnt, step
-from psimlearn.filter.rollout import Rollout, rolled
+from psimlearn.filter.innovations import has_innovations, innovations, memory, treats_exactly
+from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.rollout import Reading, Rollout, rolled
 from psimlearn.filter.step import State, expected
-from psimlearn.filter.uncertainty import Calibration, InputsToCome
+from psimlearn.filter.stepping import step
+from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, coming_places
@@ -25,6 +27,8 @@ __all__ = [
     "before_unforeseen",
     "claimed_variance",
     "coming_inputs",
+    "doubt_ahead",
+    "doubt_of",
     "forecast",
     "forecast_blind",
     "foretold",
@@ -40,11 +44,22 @@ class Spread(NamedTuple):
     horizon: Int[np.ndarray, "*b"]
     """The number of rows from the last row in which anything was observed to the predicted row."""
     calibration: Calibration
+    age: Int[np.ndarray, "*b"] | None = None
+    """The age of the stream, if first rows were calibrated apart."""
+    starting: Starting | None = None
 
     def reach(self, coverage: float) -> Float[np.ndarray, "*b n"]:
         """Half the width of intervals of this coverage."""
-        reach: np.ndarray = self.std * self.calibration.reach(self.horizon, coverage)
+        multiple = self.calibration.reach(self.horizon, coverage)
+        if self.starting is not None and self.age is not None:
+            multiple = self.starting.reach(self.age, coverage, multiple)
+        reach: np.ndarray = self.std * multiple
         return reach
+
+    def at(self, place: Any) -> "Spread":
+        """Pick some, by an index into all axes but the last, the channels."""
+        age = None if self.age is None else self.age[place]
+        return self._replace(std=self.std[place], horizon=self.horizon[place], age=age)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +76,7 @@ class Prediction:
 
     @property
     def std(self) -> Float[np.ndarray, "*b n"]:
-        """The standard deviations; NaN beyond the horizons that calibration reached."""
+        """The standard deviations; NaN beyond the horizons that calibration reached, if the filter has no model."""
         return self._with_gap(lambda spread: spread.std)
 
     def interval(self, coverage: float) -> tuple[Float[np.ndarray, "*b n"], Float[np.ndarray, "*b n"]]:
@@ -78,8 +93,7 @@ class Prediction:
     def at(self, place: Any) -> "Prediction":
         """Pick some of the predictions, by an index into all axes but the last, the channels."""
         assert self.gap is None  # nobody picks from predictions with unknown inputs
-        std, horizon, calibration = self.spread
-        return replace(self, mean=self.mean[place], spread=Spread(std[place], horizon[place], calibration))
+        return replace(self, mean=self.mean[place], spread=self.spread.at(place))
 
     def _with_gap(self, size: Callable[[Spread], Float[np.ndarray, "*b n"]]) -> Float[np.ndarray, "*b n"]:
         """The size of the spread, the gap included."""
@@ -115,11 +129,13 @@ def predict(
     future_inputs: Float[np.ndarray, "b steps p"] | None = None,
     *,
     knows_next: bool = False,
+    doubt: Float[np.ndarray, "b steps n"] | None = None,
 ) -> Prediction:
     """`ahead` with standard deviations and intervals, for a calibrated filter.
 
-    Errors are larger where inputs to come are unknown, and are measured apart. The inputs of unobserved rows were
-    known, so a gap widens intervals by as much as where all inputs are known.
+    Errors are larger where inputs to come are unknown, and are measured apart. Doubt that gaps have left in the state
+    adds its variance. A filter that keeps no doubt takes rows in which nothing was observed as a longer horizon. The
+    inputs of unobserved rows were known, so they widen intervals by as much as where all inputs are known.
 
     Args:
         filter: a learnt filter.
@@ -127,6 +143,7 @@ def predict(
         steps: how many rows ahead.
         future_inputs: known inputs at these rows.
         knows_next: whether the step to this state received the next inputs, for a filter with feed-through.
+        doubt: the variances that doubt adds, standardised; computed from the state if not given.
     """
     if filter.calibration is None:
         raise SettingsError(
@@ -142,15 +159,59 @@ def predict(
             "whose intervals are for known inputs. Please fit the model again, or give future_inputs."
         )
     claimed = claimed_variance(filter, state, steps, future_inputs)
+    doubt = doubt_of(filter, state, steps) if doubt is None else doubt
 
     def spread(calibration: Calibration, horizon: Int[np.ndarray, "b steps"]) -> Spread:
-        return Spread(np.sqrt(calibration.variance(horizon, claimed)) * filter.scaling.scale, horizon, calibration)
+        variance = calibration.variance(horizon, claimed)
+        if np.isnan(variance).any() and has_innovations(filter):
+            variance = _beyond(filter, state, calibration, horizon, variance)
+        if filter.starting is not None:
+            variance = variance * filter.starting.factor(age, horizon)
+        together = variance if doubt is None else variance + doubt
+        return Spread(np.sqrt(together) * filter.scaling.scale, horizon, calibration, age, filter.starting)
 
     rows = np.broadcast_to(np.arange(1, steps + 1), mean.shape[:2])
+    age = np.broadcast_to(np.reshape(state.age, (-1, 1)), rows.shape)
+    if treats_exactly(filter):
+        return Prediction(mean, inputs, spread(calibration, rows))
     known = spread(filter.calibration, rows + np.broadcast_to(state.unseen, len(rows))[:, None])
     if inputs == "known":
         return Prediction(mean, inputs, known)
     return Prediction(mean, inputs, spread(calibration, rows), (known, spread(filter.calibration, rows)))
+
+
+def doubt_of(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b steps n"] | None:
+    """The variances that doubt in a state adds to the errors of the next rows; None if there is no doubt."""
+    if state.doubt is None:
+        return None
+    return doubt_ahead(steps)(innovations(filter), state.doubt, *_memory_and_inputs(filter, state))
+
+
+def doubt_ahead(steps: int) -> Reading:
+    """Read the variances that doubt adds to the errors of the next rows."""
+    return lambda model, doubt, S, u: model.ahead(doubt, S, u, steps)
+
+
+def _memory_and_inputs(filter: Learnt, state: State) -> tuple[Float[np.ndarray, "b s"], Float[np.ndarray, "b q"]]:
+    """The mean of the memory, and inputs at their mean: at most the derivative of random features depends on them."""
+    width = 0 if filter.input_scaling is None else len(filter.input_scaling.mean) * (1 + filter.feedthrough)
+    return memory(filter, innovations(filter), state), np.zeros((len(state.belief), width))
+
+
+def _beyond(
+    filter: Learnt,
+    state: State,
+    calibration: Calibration,
+    horizon: Int[np.ndarray, "b steps"],
+    variance: Float[np.ndarray, "b steps n"],
+) -> Float[np.ndarray, "b steps n"]:
+    """Continue variances beyond the horizons that calibration reached, as the model says they grow."""
+    last = calibration.furthest
+    growth = innovations(filter).growth(*_memory_and_inputs(filter, state), max(last, int(horizon.max())))
+    growth = np.broadcast_to(growth, (len(horizon), *growth.shape[-2:]))
+    rows = np.arange(len(horizon))[:, None]
+    grown = growth[rows, horizon - 1] / growth[:, last - 1 : last]
+    return np.where(np.isnan(variance), calibration.base[last - 1] * np.maximum(grown, 1.0), variance)
 
 
 def inputs_to_come(filter: Learnt, steps: int, given: bool, knows_next: bool) -> InputsToCome:
@@ -186,6 +247,7 @@ def _read(
     future_inputs: Float[np.ndarray, "b steps p"] | None,
 ) -> Float[np.ndarray, "b steps n"]:
     """Read the next rows from beliefs; `blocks` takes beliefs to their blocks."""
+    state = state._replace(doubt=None)  # rows that come as expected move no mean
     if future_inputs is None:
         inside = blocks(state.belief)[:, :steps]
         beyond = [blocks(m)[:, -1:] for m in _advanced(filter, state, steps - inside.shape[1], None)]
@@ -231,7 +293,7 @@ def after_unforeseen(rollout: Rollout, trajectories: Trajectories) -> State:
     if not filter.feedthrough or trajectories.inputs is None:
         return rollout.after
     u = trajectories.inputs[order]
-    return step(filter, rollout.before, trajectories.values[order], u, u)
+    return rollout.after._replace(belief=rollout.given_inputs(slice(None), u, u))
 
 
 def before_unforeseen(rollout: Rollout, trajectories: Trajectories) -> State:
@@ -242,9 +304,9 @@ def before_unforeseen(rollout: Rollout, trajectories: Trajectories) -> State:
 
 def foretold(filter: Learnt, trajectories: Trajectories, horizon: int) -> Prediction:
     """`forecast` with uncertainty; inputs of the predicted rows are known."""
-    rollout = rolled(filter, trajectories)
-    plan = rollout.layout.plan
-    predicted = predict(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon))
+    rollout = rolled(filter, trajectories, doubt_ahead(horizon))
+    plan, doubt = rollout.layout.plan, rollout.read_before
+    predicted = predict(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon), doubt=doubt)
     return predicted.at(np.argsort(plan.order))  # back in the order of the recordings
 
 

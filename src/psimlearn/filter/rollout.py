@@ -1,9 +1,11 @@
 """Whole recordings: a filter rolled over all of them at once, one time index after the other, in closed loop.
 
-Two runners take turns. The folded runner computes the feedback only, and beliefs when they are asked for; the textbook
-runner serves filters that cannot be folded and recordings with gaps.
+Runners take turns. The folded runner computes the feedback only, and beliefs when they are asked for. Recordings with
+gaps need the runner that keeps the covariance of what is missing. The textbook serves filters that cannot be folded,
+and fills their gaps in.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -11,15 +13,20 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from psimlearn.filter.doubt import Doubt, together
 from psimlearn.filter.folded import fold, foldable, folded_map
-from psimlearn.filter.layout import Layout, lay_out
-from psimlearn.filter.learnt import Learnt, start, step
+from psimlearn.filter.innovations import Innovations, innovations, memory, treats_exactly
+from psimlearn.filter.layout import Layout, controls, lay_out
+from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.step import State, advance, expected, following, inputs
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import beliefs_before, unseen_at_end, unseen_before
+from psimlearn.recordings.windows import beliefs_before, late_before, unseen_before
 
-__all__ = ["Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
+__all__ = ["Reading", "Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
+
+Reading = Callable[[Innovations, Doubt, np.ndarray, np.ndarray], np.ndarray]
+"""Takes a model, the doubt of b streams, the means of their memories and their inputs; returns one entry a stream."""
 
 
 class Table(NamedTuple):
@@ -54,6 +61,12 @@ class Rollout:
     z: Float[np.ndarray, "rows p"]
     stored: Float[np.ndarray, "rows d"] | None
     """Beliefs, if the runner computed them."""
+    hints: Float[np.ndarray, "rows h"] | None = None
+    """The part of the hints that is read from the belief m_t, corrected by the row, if entries are missing."""
+    ends: Doubt | None = None
+    """The doubt after each trajectory, in the order of the recordings; None if there is none."""
+    read: Float[np.ndarray, "rows *rest"] | None = None
+    """A reading of the doubt after each scheduled row; None if there never was any, or nothing was to be read."""
 
     @cached_property
     def beliefs(self) -> Float[np.ndarray, "rows d"]:
@@ -64,6 +77,14 @@ class Rollout:
     def held(self) -> Float[np.ndarray, "rows d"]:
         """m_t, the belief before each scheduled row."""
         return beliefs_before(self.beliefs, self.filter.initial, self.layout.plan)
+
+    @property
+    def read_before(self) -> Float[np.ndarray, "rows *rest"] | None:
+        """The reading of the doubt before each scheduled row; zero at first rows."""
+        if self.read is None:
+            return None
+        nothing = np.zeros_like(self.read[0])
+        return beliefs_before(self.read, nothing, self.layout.plan)
 
     def blocks(self, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """The first blocks of the stacked beliefs before each row, standardised; the other blocks are not computed."""
@@ -78,35 +99,60 @@ class Rollout:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(folded_map(self.filter, lambda m: m[:, :d])(self.z))
 
+    def given_inputs(self, rows: RowIndex, u: np.ndarray, next_u: np.ndarray) -> Float[np.ndarray, "some d"]:
+        """The belief after some rows, if their inputs and the next ones are these."""
+        filter, z, x = self.filter, self.z[rows].copy(), self.x[rows]
+        assert filter.input_scaling is not None
+        columns = controls(filter.input_scaling, u, next_u, filter.feedthrough)
+        z[:, z.shape[1] - columns.shape[1] :] = columns
+        time, out = self.layout.plan.time[rows], np.empty((len(z), len(filter.initial)))
+        for t in np.unique(time) if len(filter.regressors) > 1 else [0]:
+            now = time == t if len(filter.regressors) > 1 else slice(None)
+            out[now] = following(filter.recursion, z[now], x[now], int(t))
+        return out
+
+    @property
+    def observed(self) -> Float[np.ndarray, "rows lags n"]:
+        """(x_t, .., x_{t-lags+1}) at every scheduled row, missing entries at their mean given all rows up to it."""
+        first, n = len(self.filter.feedback.mean), self.x.shape[1]
+        return self.z[:, first : first + n * self.filter.lags].reshape(len(self.x), self.filter.lags, n)
+
     @cached_property
     def before(self) -> State:
-        """The state before every scheduled row, as if each row were a stream."""
+        """The state before every scheduled row, as if each row were a stream; `read_before` tells its doubt."""
         plan, unseen = self.layout.plan, unseen_before(self.layout.x, self.layout.plan)
-        return State(self.held, self.x[self.layout.places[plan.place(-1)]], plan.time, unseen)
+        return State(self.held, self.observed[plan.place(-1)], plan.time, unseen, late_before(self.layout.x, plan))
 
     @property
     def after(self) -> State:
-        """The state after every scheduled row."""
-        blind = np.isnan(self.layout.x).all(axis=1)
+        """The state after every scheduled row; `read` tells its doubt."""
+        blind, time = np.isnan(self.layout.x).all(axis=1), self.layout.plan.time
         unseen = np.where(blind, unseen_before(self.layout.x, self.layout.plan) + 1, 0)
-        return State(self.beliefs, self.x[self.layout.places], self.layout.plan.time + 1, unseen)
+        late = late_before(self.layout.x, self.layout.plan)
+        return State(self.beliefs, self.observed, time + 1, unseen, late + (blind & (late == time)))
 
     @property
     def known(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The knowledge once x_t was seen, at every scheduled row: m_t, (x_t, .., x_{t-lags+1}) and the inputs."""
-        return self.held, self.x.take(self.layout.places, axis=0).reshape(len(self.x), -1), self.layout.u
+        return self.held, self.observed.reshape(len(self.x), -1), self.layout.u
 
 
-def rolled(filter: Learnt, trajectories: Trajectories) -> Rollout:
+def rolled(filter: Learnt, trajectories: Trajectories, reading: Reading | None = None) -> Rollout:
     """Lay recordings out and roll a filter over them."""
-    return roll(filter, table(filter, trajectories))
+    return roll(filter, table(filter, trajectories), reading)
 
 
-def roll(filter: Learnt, table: Table) -> Rollout:
-    """Filter all trajectories at once, one time index after the other, in closed loop."""
+def roll(filter: Learnt, table: Table, reading: Reading | None = None) -> Rollout:
+    """Filter all trajectories at once, one time index after the other, in closed loop.
+
+    Args:
+        filter: a learnt filter.
+        table: the recordings, laid out.
+        reading: read from the doubt after each row, where entries are missing: doubt itself is too large to be kept.
+    """
     with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
         if table.layout.gappy:
-            return _roll_filling(filter, table)
+            return _roll_in_doubt(filter, table, reading) if treats_exactly(filter) else _roll_filling(filter, table)
         return _roll_folded(filter, table) if foldable(filter) else _roll_textbook(filter, table)
 
 
@@ -143,6 +189,28 @@ def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
     return Rollout(filter, layout, layout.x, z, after)
 
 
+def _roll_in_doubt(filter: Learnt, table: Table, reading: Reading | None) -> Rollout:
+    """Something is missing: its distribution, given the entries seen, is kept beside the mean of the memory."""
+    layout, z = table
+    model, plan, x = innovations(filter), layout.plan, layout.x.copy()
+    S, doubt = memory(filter, model, start(filter, plan.block(0).stop)), None
+    hints, read = np.empty((len(x), model.n_hints)), None
+    ends: list[Doubt | None] = []
+    for t, (block, n_over) in enumerate(zip(plan.blocks(), plan.ending(), strict=True)):
+        b = block.stop - block.start
+        doubt = doubt and doubt.at(slice(b))
+        taken = model.take(S[:b], doubt, layout.x[block], layout.u[block], np.full(b, t == 0))
+        z[block], x[block], hints[block], doubt = taken.z, taken.x, taken.hints, taken.doubt
+        S = model.following(taken.z)
+        if doubt is not None and reading is not None:
+            told = reading(model, doubt, S, layout.u[block])
+            read = np.zeros((len(x), *told.shape[1:])) if read is None else read
+            read[block] = told
+        ends += [doubt and doubt.at([i]) for i in range(b - n_over, b)]
+    in_order = np.argsort(plan.order[~plan.reaches(1)])  # of the recordings
+    return Rollout(filter, layout, x, z, None, hints, together([ends[i] for i in in_order]), read)
+
+
 def _roll_filling(filter: Learnt, table: Table) -> Rollout:
     """Something is missing: the belief before a row fills in its missing entries."""
     layout, z = table
@@ -177,11 +245,10 @@ def run(
             input is held if it is not given.
     """
     rollout = rolled(filter, trajectories)
-    plan, places = rollout.layout.plan, rollout.layout.places
+    plan = rollout.layout.plan
     ends = plan.last()
-    unseen = unseen_at_end(trajectories.values, trajectories.offsets)
-    state = State(rollout.beliefs[ends], rollout.x[places[ends]], plan.length[ends], unseen)
+    state = rollout.after.at(ends)._replace(doubt=rollout.ends)
     if filter.feedthrough and next_inputs is not None and trajectories.inputs is not None:
-        last = trajectories.offsets[1:] - 1
-        state = step(filter, rollout.before.at(ends), trajectories.values[last], trajectories.inputs[last], next_inputs)
+        last = trajectories.inputs[trajectories.offsets[1:] - 1]
+        state = state._replace(belief=rollout.given_inputs(ends, last, next_inputs))
     return plan.packed(rollout.held), state

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Array, Features, Persistent
 from psimlearn.filter.regressors import Drive, Regressor
 
@@ -90,10 +91,21 @@ class State(NamedTuple):
     """The number of rows that each stream has had."""
     unseen: Array = 0
     """The number of rows just before in which nothing was observed."""
+    late: Array = 0
+    """The number of rows before the first in which anything was observed."""
+    doubt: Doubt | None = None
+    """The covariance that gaps have opened, for filters that keep one; None if nothing is in doubt."""
 
     def at(self, streams: Any) -> "State":
         """The state of some of the streams, by any index."""
-        return State(*(part[streams] for part in self))
+        doubt = None if self.doubt is None else self.doubt.at(streams)
+        belief, recent, clock, unseen, late = (part[streams] for part in self[:5])
+        return State(belief, recent, clock, unseen, late, doubt)
+
+    @property
+    def age(self) -> Array:
+        """The number of rows from the first in which anything was observed; 0 before it."""
+        return self.clock - self.late
 
 
 class Recursion(NamedTuple):
@@ -161,4 +173,5 @@ def take(
     older = xp.concat([x[:, None], state.recent[:, :-1]], axis=1)
     recent = xp.where((state.clock == 0)[:, None, None], x[:, None], older)  # the first row stands for all before it
     z = inputs(recursion, state.belief, recent.reshape(len(x), -1), u)
-    return State(following(recursion, z, x, t), recent, state.clock + 1, xp.where(blind, state.unseen + 1, 0))
+    unseen, late = xp.where(blind, state.unseen + 1, 0), state.late + (blind & (state.age == 0))
+    return State(following(recursion, z, x, t), recent, state.clock + 1, unseen, late)

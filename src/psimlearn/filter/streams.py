@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.folded import Columns, Map, columns, fold, foldable, folded_map
-from psimlearn.filter.learnt import Learnt, start, step
-from psimlearn.filter.step import State
+from psimlearn.filter.innovations import LINEAR_IN_BELIEF, innovations, treats_exactly
+from psimlearn.filter.learnt import Learnt, start
+from psimlearn.filter.step import State, following, inputs
+from psimlearn.filter.stepping import step
 from psimlearn.recordings.arrays import check_finite
 
 __all__ = ["FoldedStreams", "SteppedStreams", "Streams", "streams"]
@@ -20,8 +22,6 @@ __all__ = ["FoldedStreams", "SteppedStreams", "Streams", "streams"]
 Values = Float[np.ndarray, "..."]
 """A row of one stream, (n,), or of a bank, (b, n)."""
 INFINITY = float("inf")
-LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
-"""Features whose `observations` is known to be a linear map."""
 
 
 def streams(filter: Learnt, n_streams: int) -> "FoldedStreams | SteppedStreams":
@@ -40,6 +40,14 @@ class Streams:
         """The number of rows since anything was observed."""
         self.unseen_before: Int[np.ndarray, " b"] | int = 0
         """The value of `unseen` before the last row."""
+        self.late = self.late_before = np.zeros(n_streams, dtype=np.int64)
+        """The number of rows before the first in which anything was observed; and the same before the last row."""
+        self.doubt: Doubt | None = None
+        """The covariance that gaps have opened; None if nothing is in doubt."""
+        self.doubt_before: Doubt | None = None
+        """The doubt before the last row."""
+        self.corrected: Float[np.ndarray, "b h"] | None = None
+        """The part of the hints that is read from the belief before the last row, if the row has corrected it."""
         self._time = self._last_reset = 0
         self._born = np.zeros(n_streams, dtype=np.int64)
 
@@ -53,11 +61,15 @@ class Streams:
         self._last_reset = self._time
         self._born = np.where(chosen, self._time, self._born)
         self.unseen = np.where(chosen, 0, self.unseen)
+        self.late = np.where(chosen, 0, self.late)
+        self.doubt = self.doubt and self.doubt.without(chosen)
 
     def _note(self, x: Float[np.ndarray, "b n"]) -> None:
         """Remember which entries of the last row were missing."""
         self.missing = np.isnan(x)
-        self.unseen_before, self.unseen = self.unseen, np.where(self.missing.all(axis=1), self.unseen + 1, 0)
+        blind = self.missing.all(axis=1)
+        self.unseen_before, self.unseen = self.unseen, np.where(blind, self.unseen + 1, 0)
+        self.late_before, self.late = self.late, self.late + (blind & (self.clock == self.late))
 
     def _part(self, horizon: int, belief: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b q"]:
         """The observation expected `horizon` steps ahead, within the window; the whole belief for horizon 0."""
@@ -85,7 +97,7 @@ class SteppedStreams(Streams):
         """Take one row of every stream."""
         x, u, next_u = self._finite(x, u, next_u)
         with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
-            after = step(self.filter, State(self.belief, self.recent, self.clock), x, u, next_u)
+            after = step(self.filter, State(self.belief, self.recent, self.clock, 0, self.late), x, u, next_u)
         self.controls = self.filter.controls(u, next_u, len(x))
         self.held, self.belief, self.recent = self.belief, after.belief, after.recent
         self._note(x)
@@ -94,6 +106,16 @@ class SteppedStreams(Streams):
     def expected(self, horizon: int) -> Float[np.ndarray, "b n"]:
         """The expected observation within the window, standardised."""
         return self._part(horizon, self.belief)
+
+    def given_inputs(self, controls: Float[np.ndarray, "b q"]) -> Float[np.ndarray, "b d"]:
+        """The belief after the last row, if its inputs and the next ones are these: the last step is taken again."""
+        filter, clock = self.filter, self.clock - 1
+        belief: np.ndarray = np.empty_like(self.belief)
+        for t in np.unique(clock):
+            now = clock == t
+            z = inputs(filter.recursion, self.held[now], self.recent[now].reshape(now.sum(), -1), controls[now])
+            belief[now] = following(filter.recursion, z, self.recent[now, 0], int(max(t, 0)))
+        return belief
 
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
         """Start some streams again."""
@@ -140,6 +162,7 @@ class FoldedStreams(Streams):
         rows[:, -1] = 1.0
         self._rows = self._views(rows)
         self._reads: dict[int, Columns] = {}
+        self._model = innovations(filter) if treats_exactly(filter) else None
         self.reset(np.ones(n_streams, dtype=bool))
 
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
@@ -151,10 +174,13 @@ class FoldedStreams(Streams):
             self._put_lags(last, now)
         if u is not None and next_u is not None:
             self._put_inputs(now, u, next_u)
-        if given.dot(given) < INFINITY:
+        if given.dot(given) < INFINITY and self.doubt is None:
             self.missing, self.unseen_before, self.unseen = None, self.unseen, 0
-        else:
+            self.late_before, self.doubt_before, self.corrected = self.late, None, None
+        elif self._model is None:
             self._mend(last, now, x, u, next_u)
+        else:
+            self._take_in_doubt(last, now, x, u, next_u)
         if self._box is None:
             with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
                 self._feed(now.z, fed)
@@ -174,17 +200,25 @@ class FoldedStreams(Streams):
     @property
     def belief(self) -> Float[np.ndarray, "b d"]:
         """The belief m_{t+1}, after the last row."""
-        return self._left_by(self._rows[1], self._time)
+        return self._left_by(self._rows[1].z, self._time)
 
     @property
     def held(self) -> Float[np.ndarray, "b d"]:
         """The belief m_t, before the last row."""
-        return self._left_by(self._rows[0], self._time - 1)
+        return self._left_by(self._rows[0].z, self._time - 1)
+
+    def given_inputs(self, controls: Float[np.ndarray, "b q"]) -> Float[np.ndarray, "b d"]:
+        """The belief after the last row, if its inputs and the next ones are these."""
+        scaling, z = self.filter.input_scaling, self._rows[1].z.copy()
+        assert scaling is not None
+        unit = np.tile(scaling.scale, 1 + self.filter.feedthrough)
+        self._by_stream(z[-1 - len(unit) : -1])[...] = controls * unit
+        return self._left_by(z, self._time)
 
     def expected(self, horizon: int) -> Float[np.ndarray, "b n"]:
         """The expected observation within the window, standardised; the rest of the belief is not computed."""
         if isinstance(self.filter.features, LINEAR_IN_BELIEF):
-            return self._left_by(self._rows[1], self._time, horizon)
+            return self._left_by(self._rows[1].z, self._time, horizon)
         return self._part(horizon, self.belief)
 
     @property
@@ -196,18 +230,17 @@ class FoldedStreams(Streams):
     @property
     def controls(self) -> Float[np.ndarray, "b q"]:
         """The inputs of the last row, standardised."""
-        scaling, u = self.filter.input_scaling, self._by_stream(self._rows[1].u)
-        return u if scaling is None else u / np.tile(scaling.scale, 1 + self.filter.feedthrough)
+        return self._standardised_inputs(self._rows[1])
 
-    def _left_by(self, row: Column, time: int, horizon: int = 0) -> Float[np.ndarray, "b q"]:
-        """The beliefs after a row at this time, or a part of them."""
+    def _left_by(self, z: Float[np.ndarray, "p *b"], time: int, horizon: int = 0) -> Float[np.ndarray, "b q"]:
+        """The beliefs after the row z at this time, or a part of them."""
         read = self._reads.get(horizon) or self._fold_part(horizon)
-        out = np.empty((len(read.weights), *row.z.shape[1:]))
+        out = np.empty((len(read.weights), *z.shape[1:]))
         if self._box is None:
             with np.errstate(over="ignore", invalid="ignore"):
-                read(row.z, out)
+                read(z, out)
         else:
-            read(row.z, out)
+            read(z, out)
         if time > self._last_reset:
             return self._by_stream(out)
         at_start = self._part(horizon, self.filter.initial[None])
@@ -247,6 +280,32 @@ class FoldedStreams(Streams):
         if self._lagged:
             self._put_lags(last, now)
         self._note(x)
+
+    def _take_in_doubt(self, last: Column, now: Column, x: Values, u: Values | None, next_u: Values | None) -> None:
+        """Refuse infinities; correct what was in doubt by the entries seen, and keep the doubt about missing ones."""
+        x, *_ = self._finite(x, u, next_u)
+        model, filter = self._model, self.filter
+        assert model is not None
+        n, first, start = x.shape[1], len(filter.feedback.mean), self._born == self._time
+        fed = [self._by_stream(now.fed)] if model.r else []
+        read = [] if filter.hinting is None else [self.belief @ filter.hinting.weights[: len(filter.initial)]]
+        older = self._by_stream(last.newer) / np.tile(filter.scaling.scale, filter.lags - 1)
+        S = np.concatenate([*fed, self.expected(1), *read, older], axis=1)
+        controls = self._standardised_inputs(now)
+        taken = model.take(S, self.doubt, filter.scaling(x), controls, start)
+        end = first + n * filter.lags
+        unit = np.concatenate([np.ones(first), np.tile(filter.scaling.scale, filter.lags)])
+        changed = np.tile((taken.given.group >= 0)[:, None], end)  # other streams keep every bit
+        changed[:, first : first + n] &= np.isnan(x)
+        np.copyto(self._by_stream(now.z[:end]), taken.z[:, :end] * unit, where=changed)
+        self.doubt_before, self.doubt = self.doubt, taken.doubt
+        self.corrected = taken.hints if filter.hinting is not None else None
+        self._note(x)
+
+    def _standardised_inputs(self, row: Column) -> Float[np.ndarray, "b q"]:
+        """The inputs of a row, standardised."""
+        scaling, u = self.filter.input_scaling, self._by_stream(row.u)
+        return u if scaling is None else u / np.tile(scaling.scale, 1 + self.filter.feedthrough)
 
     def _columns(self, values: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q *b"]:
         """Repeat values for every stream, in full: broadcasting a column is slower."""

@@ -1,13 +1,16 @@
 """A table of answers: for every row the expected observation, the log-likelihood of the row, and predictions."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
+from psimlearn.filter.innovations import Innovations, innovations
 from psimlearn.filter.likelihood import log_likelihood
-from psimlearn.filter.predict import after_unforeseen, inputs_to_come
+from psimlearn.filter.predict import after_unforeseen, doubt_of, inputs_to_come
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State
 from psimlearn.recordings.trajectories import Trajectories
@@ -27,23 +30,44 @@ def answer_names(channels: Sequence[str], steps: int) -> list[str]:
     return names
 
 
+class Readings(NamedTuple):
+    """What doubt adds to the errors of rows, read while it was at hand; None where there is no doubt."""
+
+    of_row: Float[np.ndarray, "b n n"] | None
+    """The covariance that it adds to the errors of the row."""
+    ahead: Float[np.ndarray, "b steps n"] | None
+    """The variances that it adds to the errors of the next rows."""
+
+
 def answers(
-    filter: Filter, before: State, x: Float[np.ndarray, "b n"], after: State, steps: int
+    filter: Filter,
+    before: State,
+    x: Float[np.ndarray, "b n"],
+    after: State,
+    steps: int,
+    doubt: Readings | None = None,
 ) -> Float[np.ndarray, "b columns"]:
     """The answers to one row of each stream, given the state before it, and the state after it without later inputs.
 
-    Standard deviations are NaN if the filter is not calibrated.
+    Standard deviations are NaN if the filter is not calibrated. Readings are made from the states if not given.
     """
-    expected, std = _mean_and_std(filter, before, 1, knows_next=True)
-    ahead, ahead_std = _mean_and_std(filter, after, steps)
-    unseen = np.broadcast_to(before.unseen, len(x))
-    nats = log_likelihood(filter, before.belief, filter.scaling(x), unseen) + 0.0  # no -0
+    if doubt is None:
+        of_row = None if before.doubt is None else innovations(filter).about_row(before.doubt)
+        doubt = Readings(of_row, doubt_of(filter, after, steps))
+    of_row = None if doubt.of_row is None else np.diagonal(doubt.of_row, axis1=1, axis2=2)[:, None]
+    expected, std = _mean_and_std(filter, before, 1, of_row, knows_next=True)
+    ahead, ahead_std = _mean_and_std(filter, after, steps, doubt.ahead)
+    nats = log_likelihood(filter, before, filter.scaling(x), doubt.of_row) + 0.0  # no -0
     to_come = np.stack([ahead, ahead_std], axis=2).reshape(len(x), -1)
     return np.concatenate([nats[:, None], expected[:, 0], std[:, 0], to_come], axis=1)
 
 
 def _mean_and_std(
-    filter: Filter, state: State, steps: int, knows_next: bool = False
+    filter: Filter,
+    state: State,
+    steps: int,
+    doubt: Float[np.ndarray, "b steps n"] | None,
+    knows_next: bool = False,
 ) -> tuple[Float[np.ndarray, "b steps n"], Float[np.ndarray, "b steps n"]]:
     """The predictions and their standard deviations; deviations are NaN if the filter is not calibrated.
 
@@ -52,17 +76,28 @@ def _mean_and_std(
     measured = (h for h in (steps, 1) if filter.measured(inputs_to_come(filter, h, False, knows_next)) is not None)
     reach = next(measured, 0)
     if reach == steps:
-        prediction = filter.predict(state, steps, knows_next=knows_next)
+        prediction = filter.predict(state, steps, knows_next=knows_next, doubt=doubt)
         return prediction.mean, prediction.std
     mean = filter.ahead(state, steps)
     std = np.full_like(mean, np.nan)
     if reach:
-        std[:, :reach] = filter.predict(state, reach, knows_next=knows_next).std
+        known = None if doubt is None else doubt[:, :reach]
+        std[:, :reach] = filter.predict(state, reach, knows_next=knows_next, doubt=known).std
     return mean, std
 
 
 def answers_to(filter: Filter, data: Trajectories, steps: int) -> Float[np.ndarray, "rows columns"]:
     """The answers to every row of whole recordings."""
-    rollout = rolled(filter, data)
+    n = data.n_channels
+
+    def reading(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b columns"]:
+        of_row, ahead = model.about_row(doubt), model.ahead(doubt, S, u, steps)
+        return np.concatenate([of_row.reshape(len(S), -1), ahead.reshape(len(S), -1)], axis=1)
+
+    rollout = rolled(filter, data, reading)
     plan, after = rollout.layout.plan, after_unforeseen(rollout, data)
-    return plan.packed(answers(filter, rollout.before, data.values[plan.order], after, steps))
+    doubt = Readings(None, None)
+    if rollout.read is not None and rollout.read_before is not None:
+        of_row, ahead = rollout.read_before[:, : n * n], rollout.read[:, n * n :]
+        doubt = Readings(of_row.reshape(-1, n, n), ahead.reshape(-1, steps, n))
+    return plan.packed(answers(filter, rollout.before, data.values[plan.order], after, steps, doubt))

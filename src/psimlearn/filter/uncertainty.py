@@ -1,20 +1,26 @@
 """The size of prediction errors, measured on recordings that the filter was not fitted to."""
 
+import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from psimlearn.errors import SettingsError
-from psimlearn.filter.gaps import among_seen
+from psimlearn.filter.gaps import among_seen, error_covariance
 
 __all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated", "gaussian_log_likelihood"]
+__all__ += ["Starting", "between", "joint_log_likelihood", "started"]
 
 InputsToCome = Literal["known", "next known", "unknown"]
 """Which inputs of the rows ahead a prediction knows; always "known" for a filter without inputs."""
 
 LEVELS = np.concatenate([np.arange(1, 100) / 100, [0.995, 0.999]])
 """The coverages at which quantiles are kept; quantiles between them are interpolated."""
+MOST_ROUNDS = 50
+"""Rounds in which the variance of errors is told apart from the variance that gaps add."""
+LEAST_RATIO = 1e-3
+"""The variance of the errors of first rows is at least this share of the variance of later errors."""
 BLENDS = (0.0, 0.25, 0.5, 0.75, 0.9)
 """The shares that calibration tries for the variance that a belief claims."""
 
@@ -44,23 +50,98 @@ class Calibration(NamedTuple):
         return np.where(known[..., None], variance, np.nan)
 
     def reach(self, horizon: Int[np.ndarray, "*b"], coverage: float) -> Float[np.ndarray, "*b n"]:
-        """The number of standard deviations either side of a prediction that covers this share of observations."""
-        if not LEVELS[0] <= coverage <= LEVELS[-1]:
-            raise SettingsError(f"coverage: required {LEVELS[0]} to {LEVELS[-1]}, received {coverage}.")
-        above = max(int(np.searchsorted(LEVELS, coverage)), 1)
-        share = (coverage - LEVELS[above - 1]) / (LEVELS[above] - LEVELS[above - 1])
-        multiple = (1 - share) * self.quantiles[above - 1] + share * self.quantiles[above]
-        known = horizon <= len(self.base)
-        return np.where(known[..., None], multiple[np.minimum(horizon, len(self.base)) - 1], np.nan)
+        """The number of standard deviations either side of a prediction that covers this share of observations.
+
+        Beyond the last horizon it stays as it is there.
+        """
+        return np.asarray(between(self.quantiles, coverage)[np.minimum(horizon, self.furthest) - 1])
+
+
+class Starting(NamedTuple):
+    """The errors of the first rows of a stream, beside the errors of later rows.
+
+    The age of a stream is the number of rows since it was first observed: at age 0 nothing was seen.
+    """
+
+    ratio: Float[np.ndarray, "ages horizon n"]
+    """The variance of errors at each age, over the variance that is claimed for later rows."""
+    quantiles: Float[np.ndarray, "levels ages n"]
+    """The quantiles of |error| / standard deviation at each age, over all horizons, at `LEVELS`."""
+    covariance: Float[np.ndarray, "n n"]
+    """The covariance of the errors of first rows, standardised."""
+
+    def factor(self, age: Int[np.ndarray, "*b"], horizon: Int[np.ndarray, "*b"]) -> Float[np.ndarray, "*b n"]:
+        """The factor of the variance of errors; 1 for streams that are older."""
+        ages, horizons, _ = self.ratio.shape
+        young = self.ratio[np.minimum(age, ages - 1), np.minimum(horizon, horizons) - 1]
+        return np.where((age < ages)[..., None], young, 1.0)
+
+    def reach(
+        self, age: Int[np.ndarray, "*b"], coverage: float, later: Float[np.ndarray, "*b n"]
+    ) -> Float[np.ndarray, "*b n"]:
+        """Standard deviations that cover this share of observations; `later` for streams that are older."""
+        ages = self.ratio.shape[0]
+        young = between(self.quantiles, coverage)[np.minimum(age, ages - 1)]
+        return np.where((age < ages)[..., None], young, later)
+
+
+def between(quantiles: Float[np.ndarray, "levels *rest"], coverage: float) -> Float[np.ndarray, "*rest"]:
+    """The quantiles at a coverage, interpolated between levels."""
+    if not LEVELS[0] <= coverage <= LEVELS[-1]:
+        raise SettingsError(f"coverage: required {LEVELS[0]} to {LEVELS[-1]}, received {coverage}.")
+    above = max(int(np.searchsorted(LEVELS, coverage)), 1)
+    share = (coverage - LEVELS[above - 1]) / (LEVELS[above] - LEVELS[above - 1])
+    return np.asarray((1 - share) * quantiles[above - 1] + share * quantiles[above])
+
+
+def started(
+    errors: Float[np.ndarray, "rows horizon n"],
+    variance: Float[np.ndarray, "rows horizon n"],
+    age: Int[np.ndarray, " rows"],
+    ages: int,
+) -> Starting:
+    """How errors at the first `ages` ages differ from errors at later ages, each beside the variance claimed for it.
+
+    Args:
+        errors: standardised, NaN where nothing was observed.
+        variance: the variance that is claimed for each error, as if every row were a later one.
+        age: of the stream before each row.
+        ages: how many ages differ from the rest.
+    """
+    squares = errors**2 / variance
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # horizons that no recording was long enough for
+        later = np.nanmean(squares[age >= ages], axis=0) if (age >= ages).any() else np.ones(errors.shape[1:])
+        ratio = np.stack([np.nanmean(squares[age == a], axis=0) for a in range(ages)]) / later
+    ratio = np.maximum(_carried(ratio), LEAST_RATIO)
+    quantiles = np.empty((len(LEVELS), ages, errors.shape[2]))
+    for a, c in np.ndindex(ages, errors.shape[2]):
+        scores = np.sqrt(squares[age == a, :, c] / (ratio[a, :, c] * np.where(later[:, c] > 0, later[:, c], 1.0)))
+        scores = scores[~np.isnan(scores)]
+        quantiles[:, a, c] = _conformal(scores) if len(scores) else _conformal(np.sqrt(squares[~np.isnan(squares)]))
+    first = errors[age == 0, 0]
+    return Starting(ratio, quantiles, error_covariance(first))
+
+
+def _carried(ratio: Float[np.ndarray, "ages horizon n"]) -> Float[np.ndarray, "ages horizon n"]:
+    """Ratios without NaN: at horizons that were not reached, the ratio of the horizon before; 1 if there is none."""
+    out = np.where(np.isfinite(ratio), ratio, np.nan)
+    out[:, 0] = np.where(np.isnan(out[:, 0]), 1.0, out[:, 0])
+    for j in range(1, out.shape[1]):
+        out[:, j] = np.where(np.isnan(out[:, j]), out[:, j - 1], out[:, j])
+    return out
 
 
 def calibrated(
-    errors: Float[np.ndarray, "rows horizon n"], own: Float[np.ndarray, "rows horizon n"] | None
+    errors: Float[np.ndarray, "rows horizon n"],
+    own: Float[np.ndarray, "rows horizon n"] | None,
+    doubt: Float[np.ndarray, "rows horizon n"] | None = None,
 ) -> Calibration:
     """The split-conformal calibration from held-out errors, NaN where nothing was observed.
 
     If beliefs claim variances, `own`, these are scaled to be right on average and blended with the mean squared error
-    in the proportion that makes the errors most likely; claims that do not help get no weight.
+    in the proportion that makes the errors most likely; claims that do not help get no weight. Variances that gaps add,
+    `doubt`, are no part of the calibration: predictions add them again.
     """
     _, horizon, n = errors.shape
     base, gain = np.full((horizon, n), np.nan), np.zeros((horizon, n))
@@ -70,10 +151,25 @@ def calibrated(
         e = errors[seen, j, c]
         if not len(e):
             continue
-        base[j, c], gain[j, c] = _blend(e**2, None if own is None else own[seen, j, c])
-        scale = np.sqrt(base[j, c] if own is None else base[j, c] + gain[j, c] * own[seen, j, c])
-        quantiles[:, j, c] = _conformal(np.abs(e) / scale)
+        added = np.zeros(len(e)) if doubt is None else doubt[seen, j, c]
+        share = _without(e**2, added)
+        base[j, c], gain[j, c] = _blend(share * e**2, None if own is None else own[seen, j, c])
+        variance = base[j, c] if own is None else base[j, c] + gain[j, c] * own[seen, j, c]
+        quantiles[:, j, c] = _conformal(np.abs(e) / np.sqrt(variance + added))
     return Calibration(base, gain, quantiles)
+
+
+def _without(squares: Float[np.ndarray, " rows"], added: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
+    """The share of each squared error that is not due to an added variance.
+
+    It is base / (base + added), with the base for which squares are on average as large as base + added.
+    """
+    if not added.any():
+        return np.ones(len(squares))
+    base = float(squares.mean())
+    for _ in range(MOST_ROUNDS):
+        base = max(base * float(np.mean(squares / (base + added))), 1e-3 * float(squares.mean()), 1e-24)
+    return np.asarray(base / (base + added))
 
 
 def _blend(squares: Float[np.ndarray, " rows"], claimed: Float[np.ndarray, " rows"] | None) -> tuple[float, float]:
@@ -114,6 +210,24 @@ class Correlation(NamedTuple):
         matrix = covariance / np.outer(deviation, deviation)
         root = np.linalg.cholesky(matrix)
         return cls(matrix, np.linalg.inv(root).T, 2 * float(np.log(np.diag(root)).sum()))
+
+    def scaled(self, variance: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b n n"]:
+        """Covariances with these correlations and variances."""
+        deviation = np.sqrt(variance)
+        return np.asarray(deviation[:, :, None] * self.matrix * deviation[:, None, :])
+
+
+def joint_log_likelihood(
+    errors: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "b n n"]
+) -> Float[np.ndarray, " b"]:
+    """The log-likelihood of observed errors, NaN where not observed, under a Gaussian with these covariances."""
+    seen = ~np.isnan(errors)
+    among = np.where(seen[:, :, None] & seen[:, None, :], covariance, np.eye(errors.shape[1]))
+    e = np.where(seen, errors, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # the log-likelihood of a huge error is -inf, or NaN
+        distance = np.sum(e * np.linalg.solve(among, e[:, :, None])[:, :, 0], axis=1)
+    scale = np.linalg.slogdet(among)[1] + seen.sum(axis=1) * np.log(2 * np.pi)
+    return np.asarray(-0.5 * (distance + scale))
 
 
 def gaussian_log_likelihood(

@@ -3,9 +3,10 @@
 Learners that need scikit-learn (`blackbox`, `symbolic`) or an optimiser (`gaussian`) are imported from their files.
 """
 
+from psimlearn.learners.apart import Apart, ByOutput
 from psimlearn.learners.fourier import RandomFourierRidge
 from psimlearn.learners.learner import Counting, Learner, Stats
 from psimlearn.learners.ridge import Coordinates, GramSums, InCoordinates, Ridge, generalised_alpha
 
-__all__ = ["Coordinates", "Counting", "GramSums", "InCoordinates", "Learner", "RandomFourierRidge", "Ridge", "Stats"]
-__all__ += ["generalised_alpha"]
+__all__ = ["Apart", "ByOutput", "Coordinates", "Counting", "GramSums", "InCoordinates", "Learner", "RandomFourierRidge"]
+__all__ += ["Ridge", "Stats", "generalised_alpha"]

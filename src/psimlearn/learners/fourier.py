@@ -60,9 +60,9 @@ class RandomFourierRidge:
 
     def summarise(self, z: Z, y: Y, same: tuple[int, GramSums] | None = None) -> GramSums:
         """The Gram sums of the mapped examples; `same` is ignored, as every feature depends on every column of z."""
-        total = self._ridge.summarise(self._features(z[:CHUNK]), y[:CHUNK])
+        total = self._ridge.summarise(self.features(z[:CHUNK]), y[:CHUNK])
         for i in range(CHUNK, len(z), CHUNK):
-            total = self.merge(total, self._ridge.summarise(self._features(z[i : i + CHUNK]), y[i : i + CHUNK]))
+            total = self.merge(total, self._ridge.summarise(self.features(z[i : i + CHUNK]), y[i : i + CHUNK]))
         return total
 
     def merge(self, a: GramSums, b: GramSums) -> GramSums:
@@ -91,7 +91,8 @@ class RandomFourierRidge:
             raise RuntimeError("required random directions, received none: call RandomFourierRidge.prepare first.")
         return self.directions
 
-    def _features(self, z: Z) -> Float[np.ndarray, "b width"]:
+    def features(self, z: Z) -> Float[np.ndarray, "b width"]:
+        """The random features of inputs, and the inputs themselves if these are to be appended."""
         return np.asarray(fourier_features(z, self._frozen, self.raw_inputs))
 
 

@@ -32,6 +32,11 @@ class GramSums(NamedTuple):
     yy: float
     """The sum of ||y||^2, with which the sums give the training loss of any linear map."""
 
+    def faded(self, factor: float) -> "GramSums":
+        """The sums with every example weighted by a factor."""
+        n, z, y, zz, zy, yy = self
+        return GramSums(factor * n, factor * z, factor * y, factor * zz, factor * zy, factor * yy)
+
     def scaled(self, scale: Float[np.ndarray, " p"]) -> "GramSums":
         """The sums of the same examples with every z multiplied by `scale`."""
         zz = scale[:, None] * self.zz * scale

@@ -15,6 +15,7 @@ __all__ = [
     "check_same_lengths",
     "is_dictionary",
     "is_list_of_objects",
+    "is_number",
     "stacked",
     "turned",
     "unmasked",
@@ -59,7 +60,7 @@ def _numeric(part: Any, where: str) -> np.ndarray:
         return raw.astype(np.float64)
     if raw.dtype.kind == "O":
         for row, column in np.ndindex(raw.shape):
-            if not _is_number(raw[row, column]):
+            if not is_number(raw[row, column]):
                 raise DataError(
                     f"{where}, row {row}, column {column}: required a number, received {raw[row, column]!r}. "
                     "Convert or drop the column; mark missing values with NaN."
@@ -97,7 +98,8 @@ def _has_masks(entry: Any) -> bool:
     return isinstance(entry, np.ma.MaskedArray)
 
 
-def _is_number(entry: Any) -> bool:
+def is_number(entry: Any) -> bool:
+    """Whether an entry of a list or of an array of objects is a number, or None for one that is missing."""
     if isinstance(entry, str | bytes):  # float() would read "1.5"
         return False
     try:

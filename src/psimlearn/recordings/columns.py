@@ -7,13 +7,21 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from psimlearn.errors import DataError
+from psimlearn.recordings.arrays import is_number
 from psimlearn.recordings.times import Times, times_of
 
-__all__ = ["column_times", "missing", "numbers"]
+__all__ = ["called", "column_times", "missing", "numbers"]
+
+
+def called(column: "nw.Series[Any]") -> str:
+    """A column in the words of an error message; the levels of an index may have no name."""
+    return "the index" if column.name is None else f"column {column.name!r}"
 
 
 def numbers(column: "nw.Series[Any]", where: str) -> Float[np.ndarray, " rows"]:
     """A column as float64, null as NaN."""
+    if column.dtype == nw.Object and all(map(is_number, column.to_list())):
+        return np.array([np.nan if entry is None else entry for entry in column.to_list()], dtype=np.float64)
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
         raise DataError(
             f"{where}column {column.name!r}: required numbers, received {column.dtype}. Convert it, or leave it out of "
@@ -28,7 +36,7 @@ def missing(column: "nw.Series[Any]") -> Bool[np.ndarray, " rows"]:
     return (null | column.is_nan() if column.dtype.is_float() else null).to_numpy().astype(bool)
 
 
-def column_times(column: "nw.Series[Any]", format: str | None, where: str) -> Times:
+def column_times(column: "nw.Series[Any]", format: Any, where: str) -> Times:
     """A column as times, of which none may be missing.
 
     Args:
@@ -36,7 +44,7 @@ def column_times(column: "nw.Series[Any]", format: str | None, where: str) -> Ti
         format: how texts are written; None for numbers and ISO 8601.
         where: words before an error message.
     """
-    where = f"{where}column {column.name!r}, frame "
+    where = f"{where}{called(column)}, frame "
     absent = missing(column)
     if absent.any():
         raise DataError(f"{where}row {int(np.argmax(absent))}: required a time, received none. Drop the row.")

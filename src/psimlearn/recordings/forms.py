@@ -16,6 +16,7 @@ from psimlearn.recordings.alphabet import Alphabet, sequences_of
 from psimlearn.recordings.arrays import is_dictionary, unmasked
 from psimlearn.recordings.frames import is_frame, packed_frame
 from psimlearn.recordings.names import places
+from psimlearn.recordings.regular import Timing
 from psimlearn.recordings.trajectories import Trajectories, as_trajectories
 from psimlearn.recordings.trajectory import Trajectory
 
@@ -65,7 +66,7 @@ class Received(NamedTuple):
         return rows if self.alphabet is None else self.alphabet.likeliest(rows)
 
 
-def received(recordings: Any, names: Sequence[str] | None = None) -> Received:
+def received(recordings: Any, names: Sequence[str] | None = None, step: float | None = None) -> Received:
     """Take recordings of numbers in any form that `PSIM` accepts.
 
     A 2-D array, a nested list of numbers or a data frame is one recording, unless the index of the frame has the levels
@@ -74,12 +75,15 @@ def received(recordings: Any, names: Sequence[str] | None = None) -> Received:
     Args:
         recordings: in any form.
         names: the channels in the order that is needed; recordings with names must have the same.
+        step: the seconds between rows that frames with times must have; None for the usual distance of their rows.
     """
     if is_frame(recordings):
-        return _received_frame(recordings, names)
+        return _received_frame(recordings, names, step)
     if is_table(recordings):
         return Received(Trajectories.of(np.asarray(unmasked(recordings))), "table")
-    data = in_order(as_trajectories(recordings), names)
+    frames = is_dictionary(recordings) or (isinstance(recordings, list | tuple) and any(map(is_frame, recordings)))
+    data = Trajectories.of(recordings, step=step) if frames else as_trajectories(recordings)
+    data = in_order(data, names)
     if is_dictionary(recordings):
         return Received(data, "dict")
     return Received(data, "cube" if getattr(recordings, "ndim", 0) == 3 else "list")
@@ -93,9 +97,9 @@ def in_order(data: Trajectories, names: Sequence[str] | None) -> Trajectories:
     return replace(data, values=data.values[:, order], names=tuple(names))
 
 
-def _received_frame(frame: Any, names: Sequence[str] | None) -> Received:
+def _received_frame(frame: Any, names: Sequence[str] | None, step: float | None) -> Received:
     """One frame: its answers have one row for each row of the frame, also where holes were filled."""
-    packed, source = packed_frame(frame, strict=True)
+    packed, source = packed_frame(frame, timing=Timing("auto" if step is None else step), strict=True)
     data = in_order(Trajectories(*packed), names)
     if data.names is not None and data.names != packed.names:
         frame = nw.from_native(frame).select(*data.names).to_native()

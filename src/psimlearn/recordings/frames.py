@@ -1,6 +1,6 @@
 """Data frames, pandas or polars, as packed arrays: a long frame, a frame for each recording, or one recording."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.recordings.columns import column_times, missing, numbers
+from psimlearn.recordings.columns import called, column_times, missing, numbers
 from psimlearn.recordings.index import from_index
 from psimlearn.recordings.names import IDS, TIMES, listed, looks_like, places
 from psimlearn.recordings.packing import Packed
@@ -25,10 +25,10 @@ class Roles(NamedTuple):
 
     id: Any = None
     time: Any = None
-    channels: Sequence[Any] | None = None
-    inputs: Sequence[Any] = ()
-    hints: Sequence[Any] = ()
-    time_format: str | None = None
+    channels: Sequence[Any] | Any | None = None
+    inputs: Sequence[Any] | Any = ()
+    hints: Sequence[Any] | Any = ()
+    time_format: str | Any | None = None
 
     @property
     def beside(self) -> list[Any]:
@@ -76,6 +76,7 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         timing: how times become rows.
         strict: refuse text where no channels are named, instead of leaving it out; take no numbers for names.
     """
+    _check_roles(roles)
     tables = list(_tables(frame, roles))
     channels = list(roles.channels) if roles.channels is not None else _channels(tables[0], roles, strict)
     if not channels:
@@ -85,15 +86,19 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
     groups = _grouped(tables)
     keys, order = list(groups), np.concatenate(list(groups.values()))
     offsets = np.cumsum([0, *map(len, groups.values())])
-    times, step = _times(tables, roles), None
-    source = order
+    times = _times(tables, roles)
+    source, step = order, None
     if times is None:
         values, step = values[order], _step_alone(timing)
     else:
         ordered = times._replace(ticks=times.ticks[order])
-        rows = regular(values[order], ordered, offsets, timing, lambda i: f"trajectory {keys[i]!r}")
-        values, offsets, step = rows.values, rows.offsets, rows.step
-        source = np.where(rows.source < 0, -1, order[rows.source])
+        try:
+            names = [f"trajectory {key!r}" for key in keys]
+            values, offsets, step, source, _ = regular(values[order], ordered, offsets, timing, names.__getitem__)
+        except DataError as error:
+            hint = " These are arguments of Trajectories.from_frame." if strict else ""
+            raise DataError(f"{error}{hint}") from None
+        source = np.where(source < 0, -1, order[source])
     parts = np.split(values, np.cumsum([len(channels), len(roles.inputs)]), axis=1)
     _check_inputs(parts[1], source, offsets, keys)
     packed = Packed(
@@ -108,11 +113,27 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
     return Framed(packed, source)
 
 
-def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None) -> list[Any]:
-    """A list in which frames may stand for recordings, with a `Trajectory` in place of each."""
+def _check_roles(roles: Roles) -> None:
+    """Refuse lists where one name is required, and one name where a list is."""
+    for what in ("id", "time"):
+        if not isinstance(getattr(roles, what), Hashable):
+            raise SettingsError(f"{what}: required the name of one column, received {getattr(roles, what)!r:.80}.")
+    for what in ("channels", "inputs", "hints"):
+        if isinstance(getattr(roles, what), str):
+            raise SettingsError(f"{what}: required a list of names, received {getattr(roles, what)!r:.80}.")
+
+
+def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None, step: float | None) -> list[Any]:
+    """A list in which frames may stand for recordings, with a `Trajectory` in place of each.
+
+    Args:
+        recordings: frames and anything else.
+        ids: the caller's names of the recordings.
+        step: the step of frames that have times, in seconds; None for the usual distance of their rows.
+    """
     places = [i for i, part in enumerate(recordings) if is_frame(part)]
     frames = {i if ids is None else ids[i]: recordings[i] for i in places}
-    packed = packed_frame(frames, strict=True).packed
+    packed = packed_frame(frames, timing=Timing("auto" if step is None else step), strict=True).packed
     parts = list(recordings)
     for i, values in zip(places, np.split(packed.values, packed.offsets[1:-1]), strict=True):
         parts[i] = Trajectory(values, names=packed.names, step=packed.step)
@@ -121,7 +142,7 @@ def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None) -> list[Any]:
 
 def _tables(frame: Any, roles: Roles) -> Iterator[_Table]:
     """Each frame with its ids and times."""
-    if is_frame(frame):
+    if is_frame(frame) or not isinstance(frame, list | tuple | Mapping):
         yield _table(frame, roles, "", None)
         return
     if not frame:
@@ -225,10 +246,15 @@ def _grouped(tables: list[_Table]) -> dict[Any, Int[np.ndarray, " T"]]:
     for row, (key, absent) in enumerate(zip(column.to_list(), missing(column), strict=True)):
         if absent:
             raise DataError(
-                f"column {column.name!r}, frame row {row}: required a trajectory id, received {key!r}. "
+                f"{called(column)}, frame row {row}: required a trajectory id, received {key!r}. "
                 "Fill it in or drop the row."
             )
-        rows.setdefault(key, []).append(row)
+        try:
+            rows.setdefault(key, []).append(row)
+        except TypeError:
+            raise DataError(
+                f"{called(column)}, frame row {row}: required a number or text as id, received {type(key).__name__}."
+            ) from None
     return {key: np.array(members) for key, members in rows.items()}
 
 

@@ -50,7 +50,7 @@ def packed(
         None if ids is None else tuple(ids),
         _beside(parts, hints, "hints", offsets, ids),
         _alphabet(parts),
-        _step(parts, ids) if step is None else step,
+        _step(parts, ids, step),
     )
 
 
@@ -117,17 +117,18 @@ def _by_name(parts: list[Any], ids: Sequence[Any] | None) -> tuple[list[Any], tu
     return matched, required
 
 
-def _step(parts: Sequence[Any], ids: Sequence[Any] | None) -> float | None:
-    """The step that `Trajectory` values carry; they must agree, and any without a step is taken to have the same."""
+def _step(parts: Sequence[Any], ids: Sequence[Any] | None, given: float | None) -> float | None:
+    """The step given, or that `Trajectory` values carry; all must agree, and parts without are taken to have it too."""
     known = [(i, part.step, len(part)) for i, part in enumerate(parts) if isinstance(part, Trajectory) and part.step]
+    required = given if given is not None else known[0][1] if known else None
     for i, step, length in known:
-        first, required, _ = known[0]
-        if not same_step(step, required, length - 1):
+        if required is not None and not same_step(step, required, length - 1):
+            like = f"as in {called(known[0][0], ids)}" if given is None else "by step="
             raise DataError(
-                f"recordings, {called(i, ids)}: required a row every {spoken(required)} as in {called(first, ids)}, "
-                f"received a row every {spoken(step)}. Resample: Trajectories.from_frame(.., step=.., resample=True)."
+                f"recordings, {called(i, ids)}: required a row every {spoken(required)} {like}, received a row every "
+                f"{spoken(step)}. Resample: Trajectories.from_frame(.., step=.., resample=True)."
             )
-    return known[0][1] if known else None
+    return required
 
 
 def _alphabet(parts: Sequence[Any]) -> Alphabet | None:

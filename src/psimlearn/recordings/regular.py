@@ -14,6 +14,8 @@ from psimlearn.recordings.times import Times, spoken, step_of
 
 __all__ = ["Regular", "Timing", "regular"]
 
+LONGEST = 2**62
+"""Ticks between the first and the last row: differences of 64-bit numbers must not wrap around."""
 MOST_EMPTY, SOME_EMPTY = 10, 1000
 """At most so many empty rows for each row, and so many more: a wrong date must not fill the memory."""
 
@@ -127,6 +129,10 @@ def _ordered(
     for i, (start, end) in enumerate(pairwise(offsets)):
         rows = np.arange(start, end)
         ticks = times.ticks[start:end]
+        if float(ticks.max()) - float(ticks.min()) > LONGEST:
+            raise DataError(
+                f"{called(i)}: required times within 146 years (numbers: within 4.6e18), received more. Correct them."
+            )
         falls = ticks[1:] < ticks[:-1]
         if falls.any():
             if not timing.sort:

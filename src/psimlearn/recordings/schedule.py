@@ -48,6 +48,11 @@ class Schedule(NamedTuple):
         steps = pairwise(self.blocks())
         return [(slice(now.start, now.start + later.stop - later.start), later) for now, later in steps]
 
+    def ending(self) -> list[int]:
+        """For every time, the number of trajectories whose last row it is; they are the last of its block."""
+        running = np.diff(self.starts)
+        return [int(n) for n in running - np.append(running[1:], 0)]
+
     def place(self, shift: int) -> Int[np.ndarray, " rows"]:
         """The scheduled row `shift` steps away in the same trajectory, held at its first and last row."""
         time = np.clip(self.time + shift, 0, self.length - 1)

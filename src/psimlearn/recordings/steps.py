@@ -80,7 +80,7 @@ class Clock:
     (1, 3)
     """
 
-    def __init__(self, step: Any, format: str | None = None) -> None:
+    def __init__(self, step: Any, format: str | Any | None = None) -> None:
         self.step = step_of(step)
         self.format = format
         self.last: Moment | None = None

@@ -66,7 +66,7 @@ class Times(NamedTuple):
         return spoken(float(ticks) * self.unit) if self.kind == "duration" else str(ticks.item())
 
 
-def times_of(column: Any, format: str | None = None, where: str = "") -> Times:
+def times_of(column: Any, format: str | Any | None = None, where: str = "") -> Times:
     """A column of times.
 
     Args:
@@ -93,7 +93,7 @@ def times_of(column: Any, format: str | None = None, where: str = "") -> Times:
     return Times(np.array([m.ticks for m in moments], dtype=np.int64 if whole else np.float64), kind)
 
 
-def moment_of(entry: Any, format: str | None = None) -> Moment:
+def moment_of(entry: Any, format: str | Any | None = None) -> Moment:
     """One time: a number, a text, a datetime, a date, a duration; raises DataError for anything else, and if missing.
 
     >>> moment_of("2024-03-31T03:00:00+02:00") == moment_of("2024-03-31 01:00Z")
@@ -207,9 +207,11 @@ def _from_number(entry: Any) -> Moment:
     return Moment(value, "number")
 
 
-def _from_text(text: str, format: str | None) -> Moment:
+def _from_text(text: str, format: Any) -> Moment:
     if text.lower() in (*MISSING, "nat"):
         raise _not_a_time(text)
+    if not isinstance(format, str | None):
+        raise SettingsError(f"format: required text such as '%d/%m/%Y %H:%M', received {format!r:.80}.")
     if format is not None:
         try:
             return _from_datetime(datetime.strptime(text, format))

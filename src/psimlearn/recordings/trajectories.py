@@ -100,9 +100,10 @@ class Trajectories(Sequence[Trajectory]):
         """
         if isinstance(recordings, Trajectories):
             ids = ids or recordings.ids
-        recordings, ids = _unframed(recordings, ids)
-        inputs, hints = _unframed(inputs)[0], _unframed(hints)[0]
-        return cls(*packed(recordings, inputs, hints, names, ids, None if step is None else step_of(step)))
+        seconds = None if step is None else step_of(step)
+        recordings, ids = _unframed(recordings, ids, seconds)
+        inputs, hints = (_unframed(beside, None, seconds)[0] for beside in (inputs, hints))
+        return cls(*packed(recordings, inputs, hints, names, ids, seconds))
 
     @classmethod
     def of_symbols(
@@ -139,16 +140,16 @@ class Trajectories(Sequence[Trajectory]):
         cls,
         frame: Any,
         *,
-        id: str | None = None,
-        time: str | None = None,
-        channels: Sequence[str] | None = None,
-        inputs: Sequence[str] = (),
-        hints: Sequence[str] = (),
+        id: str | Any | None = None,
+        time: str | Any | None = None,
+        channels: Sequence[str] | Any | None = None,
+        inputs: Sequence[str] | Any = (),
+        hints: Sequence[str] | Any = (),
         step: Any = "auto",
         duplicates: Literal["refuse", "mean"] | Any = "refuse",
         sort: bool | Any = False,
         resample: bool | Any = False,
-        time_format: str | None = None,
+        time_format: str | Any | None = None,
     ) -> "Trajectories":
         """Pack a long pandas or polars frame, one row per trajectory and time; or a list or dictionary of frames.
 
@@ -282,7 +283,7 @@ def as_trajectories(recordings: Any) -> Trajectories:
     return recordings if isinstance(recordings, Trajectories) else Trajectories.of(recordings)
 
 
-def _unframed(recordings: Any, ids: Sequence[Any] | None = None) -> tuple[Any, Sequence[Any] | None]:
+def _unframed(recordings: Any, ids: Sequence[Any] | None, step: float | None) -> tuple[Any, Sequence[Any] | None]:
     """Recordings without dictionaries and frames, whose columns are matched by name; and the ids."""
     if is_dictionary(recordings):
         ids = list(recordings) if ids is None else ids
@@ -290,7 +291,7 @@ def _unframed(recordings: Any, ids: Sequence[Any] | None = None) -> tuple[Any, S
     if isinstance(recordings, list | tuple) and any(hasattr(type(part), "columns") for part in recordings):
         from psimlearn.recordings.frames import unframed
 
-        recordings = unframed(recordings, ids)
+        recordings = unframed(recordings, ids, step)
     return recordings, ids
 
 

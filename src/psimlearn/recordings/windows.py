@@ -8,14 +8,16 @@ row t of a trajectory is x_t, the belief m_t is held BEFORE x_t is seen, and the
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from psimlearn.recordings.schedule import RowIndex, Schedule
 
 __all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "example_blocks", "example_rows"]
 __all__ += ["foretelling", "futures", "histories", "lag_places", "preceding", "unseen_at_end", "unseen_before"]
-__all__ += ["whole_futures"]
+__all__ += ["late_before", "settled", "whole_futures"]
 
+SETTLED = 10
+"""Rows after which a filter has forgotten how a recording began."""
 CACHED_ROWS = 4096
 """Rows of histories that are gathered at a time, so that they stay in cache."""
 
@@ -80,6 +82,25 @@ def unseen_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndar
     return unseen
 
 
+def late_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndarray, " rows"]:
+    """How many rows before each scheduled row came before anything was observed in its trajectory."""
+    blind = np.isnan(x).all(axis=1)
+    late = np.zeros(len(x), dtype=np.int64)
+    for now, later in plan.moves():
+        late[later] = late[now] + (blind[now] & (late[now] == plan.time[now]))
+    return late
+
+
+def settled(plan: Schedule, late: Int[np.ndarray, " rows"]) -> tuple[Bool[np.ndarray, " rows"], int]:
+    """Mark the rows before which a filter has seen enough to have forgotten its start; and how many rows are enough.
+
+    Enough are ten rows, or a third of a recording of median length if that is less.
+    """
+    lengths = plan.length[plan.block(0)]
+    enough = int(min(SETTLED, max(1, np.median(lengths) // 3)))
+    return plan.time - late >= enough, enough
+
+
 def unseen_at_end(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " m"]:
     """How many rows at the end of each packed trajectory have nothing observed.
 
@@ -129,8 +150,8 @@ def preceding(
 
 
 def beliefs_before(
-    after: Float[np.ndarray, "rows d"], initial: Float[np.ndarray, " d"], plan: Schedule
-) -> Float[np.ndarray, "rows d"]:
+    after: Float[np.ndarray, "rows *d"], initial: Float[np.ndarray, "*d"], plan: Schedule
+) -> Float[np.ndarray, "rows *d"]:
     """m_t at every scheduled row, from the belief m_{t+1} after each row and the initial belief."""
     before = after.take(plan.place(-1), axis=0)
     before[plan.block(0)] = initial

@@ -43,16 +43,24 @@ class Examples(NamedTuple):
     """How many rows were left out because their belief was non-finite or beyond the guard."""
 
 
-def examples(filter: Filter, training: TrainingRows) -> Examples:
+def examples(filter: Filter, training: TrainingRows, apart: bool = False) -> Examples:
     """Roll a filter over the training rows: the inputs that it meets, and the outputs that it should give.
 
     The arrays are views of the table's work space wherever possible: use them before the next rollout.
+
+    Args:
+        filter: the filter to roll out.
+        training: the recordings.
+        apart: leave outputs that were not observed NaN, for a learner that takes outputs apart; without it the filter
+            fills them in.
     """
     rollout = roll(filter, training.table)
     z = rollout.z[training.rows]
     y, same = training.y, training.same
-    if rollout.layout.gappy:  # the filter itself fills in missing observations
-        phi = filled_features(filter.features, rollout.layout, rollout.x, rollout.held)
+    if rollout.layout.gappy:
+        layout, features = rollout.layout, filter.features
+        observed = layout.x if apart else rollout.x
+        phi = filled_features(features, layout, observed, rollout.held, apart)
         y, same = phi[training.target_rows] - prior(filter.recursion, rollout.x[training.rows]), None
     if filter.feedback.within(training.low, training.high):
         return Examples(z, y, same, 0)
@@ -64,15 +72,20 @@ def examples(filter: Filter, training: TrainingRows) -> Examples:
 
 
 def filled_features(
-    features: Features, layout: Layout, x: Float[np.ndarray, "rows n"], beliefs: Float[np.ndarray, "rows d"]
+    features: Features,
+    layout: Layout,
+    x: Float[np.ndarray, "rows n"],
+    beliefs: Float[np.ndarray, "rows d"],
+    apart: bool = False,
 ) -> Float[np.ndarray, "rows d"]:
     """phi(f_t) at every row, from observations x in which missing entries were filled in.
 
     A filled-in observation is an expectation, and so are linear features of it. Other features of it, such as squares,
-    would come out too small: an entry of phi that depends on a missing observation is taken from the belief.
+    would come out too small: an entry of phi that depends on a missing observation is taken from the belief. With
+    `apart` nothing was filled in, and such entries stay NaN.
     """
     phi = features(futures(x, layout.plan, features.window))
-    if not layout.gappy or isinstance(features, Stack):
+    if apart or not layout.gappy or isinstance(features, Stack):
         return phi
     missing = np.isnan(features(futures(layout.x, layout.plan, features.window)))
     return np.where(missing, beliefs, phi)

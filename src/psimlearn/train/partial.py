@@ -1,7 +1,7 @@
 """More recordings for a filter that is already learnt: the sums go on, scaling and box stay as they are."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from psimlearn.errors import DataError, DivergedError
 from psimlearn.filter import Filter, Scaling
 from psimlearn.filter.rollout import roll, table
 from psimlearn.filter.step import prior
-from psimlearn.learners import Counting, GramSums, Learner
+from psimlearn.learners import Apart, ByOutput, Counting, GramSums, Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
 from psimlearn.train.examples import TrainingRows, examples
@@ -56,14 +56,16 @@ def absorbed(
     phi = training.y + prior(filter.recursion, training.x[training.rows])
     fed = filter.feedback.linear(phi) + filter.feedback.shift
     outside = float(filter.feedback.clipped(fed).mean())
-    current = filter
+    current, apart = filter, filter.gaps == "exact" and isinstance(learner, Ridge | RandomFourierRidge)
     for number in range(n_rounds + 1):
-        z, y, _, _ = examples(current, training)
+        z, y, _, _ = examples(current, training, apart)
         if number == 0 and isinstance(learner, Counting):
             learner = learner.counting(z, y, filter.lags, more=True)
         with np.errstate(over="ignore", invalid="ignore"):  # solve refuses sums of wild values
-            sums = learner.merge(sums, learner.summarise(z, y))
-            current = replace(filter, regressors=(learner.solve(sums),))
+            in_part = apart and (isinstance(sums, ByOutput) or bool(np.isnan(y).any()))
+            used = Apart(cast(Any, learner)) if in_part else learner
+            sums = used.merge(sums, used.summarise(z, y))
+            current = replace(filter, regressors=(used.solve(sums),))
     if not np.isfinite(scored(0, current, held_out(current, data, "one-step")).error):
         raise DivergedError(
             "required a filter that stays finite on the new recordings, received one that diverges; the model was left "

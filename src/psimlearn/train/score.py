@@ -8,18 +8,22 @@ import numpy as np
 from jaxtyping import Float
 
 from psimlearn.errors import DataError, DivergedError
-from psimlearn.filter import Filter
+from psimlearn.filter import Filter, Linear
 from psimlearn.filter.gaps import error_covariance
+from psimlearn.filter.likelihood import about_row
 from psimlearn.filter.rollout import Table, roll, table
 from psimlearn.filter.step import expected
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import carried_forward, futures, whole_futures
+from psimlearn.recordings.windows import carried_forward, futures, late_before, settled, whole_futures
 from psimlearn.train.losses import Loss, Squared
 
-__all__ = ["Criterion", "HeldOut", "Round", "best", "held_out", "scored"]
+__all__ = ["Criterion", "HeldOut", "Round", "best", "forgets", "held_out", "scored"]
+__all__ += ["spectral_radius"]
 
 Criterion = Literal["one-step", "window"]
+NARROW, POWERS = 100, 50
+"""The width up to which eigenvalues are computed, and the powers of a wider map from which its radius is estimated."""
 BLOWN_UP = 1e6
 """A filter has diverged if a prediction is this many times larger than every observation."""
 
@@ -72,7 +76,7 @@ def held_out(filter: Filter, validation: Trajectories, criterion: Criterion, los
 
 def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -> Round:
     """Roll a filter over the validation trajectories, and give it the covariance of its one-step errors there."""
-    rollout = roll(filter, validation.table)
+    rollout = roll(filter, validation.table, about_row)
     x, held = rollout.layout.x, rollout.held
     clipped = float(filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).mean())
     with np.errstate(over="ignore", invalid="ignore"):
@@ -81,7 +85,10 @@ def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -
     limit = BLOWN_UP * np.nanmax(np.abs(x), initial=1e-300)
     if not (_within(residuals, x, limit) and _within(ahead, validation.truth, limit)):
         return Round(number, filter, np.inf, clipped, dropped)
-    measured = replace(filter, covariance=error_covariance(residuals))
+    plan, doubt = rollout.layout.plan, rollout.read_before
+    later = settled(plan, late_before(x, plan))[0]
+    kept = later if (~np.isnan(residuals[later])).any() else slice(None)
+    measured = replace(filter, covariance=error_covariance(residuals[kept], None if doubt is None else doubt[kept]))
     errors = validation.loss.errors(filter.features, held[validation.rows], validation.truth)
     return Round(number, measured, float(validation.weights @ errors), clipped, dropped)
 
@@ -89,6 +96,28 @@ def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -
 def _within(errors: Float[np.ndarray, "*b n"], truth: Float[np.ndarray, "*b n"], limit: float) -> bool:
     """Whether all errors, where `truth` was observed, are finite and not absurd."""
     return bool(np.all((np.abs(errors) <= limit) | np.isnan(truth)))
+
+
+def spectral_radius(filter: Filter) -> float | None:
+    """The spectral radius of the map from one feedback to the next; None where it is not linear."""
+    regressor = filter.regressors[-1]
+    if not isinstance(regressor, Linear):
+        return None
+    step = filter.feedback.linear(regressor.weights[: len(filter.feedback.mean)])
+    if len(step) <= NARROW:
+        return float(np.abs(np.linalg.eigvals(step)).max())
+    v, grown = np.random.default_rng(0).standard_normal((4, len(step))), 0.0
+    for i in range(2 * POWERS):  # eigenvalues of a wide map take too long; the mean growth over many powers is close
+        v = v @ step
+        norm = float(np.linalg.norm(v)) + 1e-300
+        grown, v = grown + (i >= POWERS) * np.log(norm), v / norm
+    return float(np.exp(grown / POWERS))
+
+
+def forgets(filter: Filter) -> bool:
+    """Whether a linear filter forgets its start. One that does not may not have diverged yet, but will."""
+    radius = spectral_radius(filter)
+    return radius is None or radius <= 1.0
 
 
 def best(rounds: Iterable[Round]) -> Round:

@@ -15,7 +15,16 @@ from psimlearn.filter.scaling import CONSTANT, standardisation
 from psimlearn.filter.step import prior
 from psimlearn.learners import Counting, InCoordinates, Learner, Ridge, Stats, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import carried_forward, example_rows, futures, histories, lag_places, whole_futures
+from psimlearn.recordings.windows import (
+    carried_forward,
+    example_rows,
+    futures,
+    histories,
+    lag_places,
+    late_before,
+    settled,
+    whole_futures,
+)
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.examples import TrainingRows, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
@@ -95,6 +104,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         feedthrough=recipe.feedthrough,
         names=train.names,
         alphabet=train.alphabet,
+        gaps="filled" if layout.gappy else "exact",  # `refined` trains on as gaps are
     )
     y = phi[target_rows] - prior(filter.recursion, x[rows])
     guard = _guard(spread, feedback, recipe.guard)
@@ -129,7 +139,7 @@ def _history_beliefs(layout: Layout, features: Features) -> tuple[np.ndarray, np
     Missing observations are filled in by the same regression, in turn. Returns the filled observations, the beliefs
     m^0_t and the features phi(f_t) at every row, and the covariance of the beliefs' one-step errors.
     """
-    plan, window = layout.plan, features.window
+    plan, window, late = layout.plan, features.window, late_before(layout.x, layout.plan)
     x = carried_forward(layout.x, plan) if layout.gappy else layout.x
     if isinstance(features, OneHot):  # before the first symbol there is none to carry forward
         x = np.where(x.any(axis=1, keepdims=True), x, np.nanmean(layout.x, axis=0))
@@ -144,7 +154,7 @@ def _history_beliefs(layout: Layout, features: Features) -> tuple[np.ndarray, np
             m = onto_simplices(m, features.n_simplices)
             m = np.where(np.isnan(m), phi[later].mean(axis=0), m)  # a regression gave negative values only
         expected = features.observations(m)[:, 0]
-        covariance = error_covariance(layout.x - expected)
+        covariance = error_covariance((layout.x - expected)[settled(plan, late)[0]])
         if layout.gappy:
             x = conditional_fill(layout.x, expected, covariance)
             phi = filled_features(features, layout, x, m)

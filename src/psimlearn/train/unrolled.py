@@ -241,7 +241,7 @@ def _rolled_filling(jax: Any, form: Form, recursion: Recursion, first: Any, part
     """Something is missing: the belief before a row fills in its missing entries."""
     b, n = part.x.shape[1:]
     nothing = jax.numpy.zeros(b, dtype=int)
-    start = State(first, jax.numpy.zeros((b, form.lags, n)), nothing, nothing)
+    start = State(first, jax.numpy.zeros((b, form.lags, n)), nothing, nothing, nothing)
 
     def step(state: State, now: Any) -> Any:
         x, u, pattern, nudge = now

@@ -1,0 +1,66 @@
+"""How a filter treats gaps: chosen by the closed-loop error on held-out recordings with gaps.
+
+The search trains filters with their gaps filled in, which is quick. The filter chosen is then tried with exact gaps, as
+it is and trained on for some rounds (`train/refined.py`). Exact gaps are kept unless they are clearly worse: they state
+their uncertainty, and a filter that takes its guesses for observations can diverge.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from psimlearn.choose.courses import Start
+from psimlearn.choose.watch import Watch
+from psimlearn.filter.innovations import has_innovations
+from psimlearn.train.dagger import Aggregation
+from psimlearn.train.refined import can_be_refined, refined
+from psimlearn.train.score import Round, forgets
+
+__all__ = ["Treatment", "treatment"]
+
+MOST_ROUNDS, PATIENCE = 10, 4
+"""The most rounds with exact gaps, and how many may pass without a better one."""
+WORSE = 1.01
+"""The error of exact gaps, relative to that of filled ones, above which gaps stay filled."""
+
+
+class Treatment(NamedTuple):
+    """The treatment of gaps that was chosen."""
+
+    winners: list[Round]
+    """One for each split."""
+    n_rounds: int | None
+    """How many rounds of training with exact gaps follow; None if gaps stay filled."""
+    error: float
+
+
+def treatment(winners: Sequence[Round], starts: Sequence[Start], watch: Watch) -> Treatment:
+    """Choose between filled gaps, exact gaps, and rounds of training with exact gaps.
+
+    Args:
+        winners: the filters chosen, one for each split, with their gaps filled in.
+        starts: the starts of their training.
+        watch: receives progress, and may end the rounds early.
+    """
+    filled = Treatment(list(winners), None, float(np.mean([round.error for round in winners])))
+    if not all(has_innovations(round.filter) for round in winners):
+        return filled
+    each = list(zip(winners, starts, strict=True))
+    trainable = all(can_be_refined(round.filter, start.begun) for round, start in each)
+    lanes = [refined(round.filter, *start, MOST_ROUNDS if trainable else 0) for round, start in each]
+    best = Treatment([], 0, np.inf)
+    for number, together in enumerate(zip(*lanes, strict=True)):
+        best = _better(best, number, together)
+        tired = number - (best.n_rounds or 0) >= PATIENCE
+        if tired or not watch.goes_on("training with gaps", number + 1, MOST_ROUNDS + 1):
+            break
+    return best if best.error <= WORSE * filled.error else filled
+
+
+def _better(best: Treatment, number: int, together: Sequence[Aggregation]) -> Treatment:
+    """The better of the best so far and one more round on every split."""
+    error = float(np.mean([current.error for current in together]))
+    if error >= best.error or not all(forgets(current.filter) for current in together):
+        return best
+    return Treatment([current.round for current in together], number, error)

@@ -1,0 +1,272 @@
+"""A filter as an innovations model, in which missing entries have a distribution and not only a guess.
+
+A linear filter says x_t = e_t + noise, noise ~ N(0, V), where e_t is the expected observation and V the covariance of
+one-step errors. Its memory before row t is
+
+    S_t = [fed_t; e_t; g_t; x_{t-1}; ..; x_{t-lags+1}]
+
+with g_t the part of the hints that is read from the belief, if there are hints. Then z_t = [fed_t; x_t; x_{t-1}; ..;
+inputs], and S_{t+1} is a map of z_t. `doubt.py` says what becomes of the covariance of S. For random features the
+derivative T of that map is taken at the mean, as in an extended Kalman filter. The box acts on the mean only.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from psimlearn.filter.doubt import Doubt, Given, Kind, conditioned, kind_of, moved
+from psimlearn.filter.features import SecondMoment, Stack, StackSquares
+from psimlearn.filter.folded import Map, foldable, folded_map
+from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.regressors import Linear, RandomFourier
+from psimlearn.filter.step import Feedback, State, expected
+
+__all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "has_innovations", "innovations", "memory", "treats_exactly"]
+
+LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
+"""Features whose `observations` is known to be a linear map."""
+
+
+class Taken(NamedTuple):
+    """One row of b streams, taken with its gaps."""
+
+    z: Float[np.ndarray, "b p"]
+    """The input of the regressor, with every missing entry at its mean, given all entries seen so far."""
+    x: Float[np.ndarray, "b n"]
+    """The row, with missing entries at their mean."""
+    hints: Float[np.ndarray, "b h"]
+    """The part of the hints that is read from the belief, given the row as well; of width 0 without hints."""
+    doubt: Doubt | None
+    """About the memory after the row."""
+    w: Float[np.ndarray, "b joint"]
+    given: Given
+    """[S; x]: its mean, and its covariance by groups of streams."""
+    T: Float[np.ndarray, "*g s joint"]
+    """The derivative of the next S by [S; x]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Innovations:
+    """The innovations model of a filter."""
+
+    map: Map
+    """From z to [fed; e; g] of the next row; without `fed` if feedback has no weight."""
+    noise: Float[np.ndarray, "n n"]
+    """V."""
+    first_noise: Float[np.ndarray, "n n"]
+    """The covariance of the errors of first rows, which stands for V there."""
+    feedback: Feedback
+    lags: int
+    n_hints: int
+
+    @property
+    def n(self) -> int:
+        """The number of channels."""
+        return len(self.noise)
+
+    @cached_property
+    def r(self) -> int:
+        """The number of coordinates of S that are fed back."""
+        return len(self.feedback.mean) if self.feedback.weight else 0
+
+    @cached_property
+    def s(self) -> int:
+        """The number of coordinates of S."""
+        return self.r + self.n_hints + self.n * self.lags
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The way in which doubt is kept."""
+        return kind_of(self.s)
+
+    @cached_property
+    def H(self) -> Float[np.ndarray, "n s"]:
+        """Picks the expected observation from S."""
+        return np.eye(self.n, self.s, self.r)
+
+    @cached_property
+    def noise_level(self) -> float:
+        """The mean variance of the noise."""
+        return float(np.trace(self.noise)) / self.n
+
+    def take(
+        self,
+        S: Float[np.ndarray, "b s"],
+        doubt: Doubt | None,
+        x: Float[np.ndarray, "b n"],
+        u: Float[np.ndarray, "b q"],
+        start: Bool[np.ndarray, " b"],
+    ) -> Taken:
+        """Take one row of every stream: condition [S; x] on the seen entries, and move the doubt on.
+
+        Args:
+            S: the mean of the memory before the row.
+            doubt: about that memory.
+            x: observations, standardised, NaN where missing.
+            u: the input columns of z.
+            start: marks streams whose first row this is.
+        """
+        seen = ~np.isnan(x)
+        labels = start.astype(np.int64) if isinstance(self.map, Linear) else np.arange(len(x))
+        V = np.where(start[:, None, None], self.first_noise, self.noise) if start.any() else self.noise
+        given = conditioned(self.kind, doubt, V, seen, self.r, self.s, labels)
+        w = given.updated(np.concatenate([S, self.expected(S)], axis=1), x, seen)
+        z, members = self.z(w, u, start), given.first
+        T = self.transition(z[members], start[members])
+        after = moved(self.kind, given, T, self.noise_level)
+        g = self.r + self.n
+        return Taken(z, w[:, self.s :], w[:, g : g + self.n_hints], after, w, given, T)
+
+    def z(
+        self, w: Float[np.ndarray, "b joint"], u: Float[np.ndarray, "b q"], start: Bool[np.ndarray, " b"]
+    ) -> Float[np.ndarray, "b p"]:
+        """The input of the regressor; before its first row, a stream repeats its first row."""
+        x, older = w[:, self.s :], w[:, self.s - self.n * (self.lags - 1) : self.s]
+        older = np.where(start[:, None], np.tile(x, self.lags - 1), older)
+        fed = w[:, : self.r] if self.r else np.zeros((len(w), len(self.feedback.mean)))
+        return np.concatenate([self.feedback.boxed(fed), x, older, u], axis=1)
+
+    def following(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
+        """The next S."""
+        mapped, first = self.map(z), len(self.feedback.mean)
+        older = z[:, first : first + self.n * (self.lags - 1)]  # x_t is a lag now
+        fed = [self.feedback.boxed(mapped[:, : self.r])] if self.r else []
+        return np.concatenate([*fed, mapped[:, self.r :], older], axis=1)
+
+    def transition(self, z: Float[np.ndarray, "g p"], start: Bool[np.ndarray, " g"]) -> Float[np.ndarray, "*g s joint"]:
+        """T at these z: one matrix for all groups where it is the same."""
+        if isinstance(self.map, Linear):
+            running, starting = self._transitions
+            if not start.any():
+                return running
+            return starting if start.all() else np.where(start[:, None, None], starting, running)
+        slopes = jacobian(self.map, z)
+        return np.where(start[:, None, None], self._arranged(slopes, True), self._arranged(slopes, False))
+
+    @cached_property
+    def _transitions(self) -> tuple[Float[np.ndarray, "s joint"], Float[np.ndarray, "s joint"]]:
+        """T of a linear filter, after the first row and at it."""
+        assert isinstance(self.map, Linear)
+        slope = self.map.weights.T[None]
+        return self._arranged(slope, False)[0], self._arranged(slope, True)[0]
+
+    def _arranged(self, slope: Float[np.ndarray, "g out p"], start: bool) -> Float[np.ndarray, "g s joint"]:
+        """T, given the derivative of [fed; e; g] by z; at the start all lags are the first row."""
+        n, s, r, q = self.n, self.s, len(self.feedback.mean), self.lags
+        top, lagged = slope.shape[1], n * (q - 1)
+        T = np.zeros((len(slope), s, s + n))
+        T[:, :top, : self.r], T[:, :top, s:] = slope[:, :, : self.r], slope[:, :, r : r + n]
+        older = slope[:, :, r + n : r + n + lagged]
+        if start:
+            T[:, :top, s:] += older.reshape(len(slope), top, q - 1, n).sum(axis=2)
+            T[:, top:, s:] = np.tile(np.eye(n), (q - 1, 1))
+        else:
+            T[:, :top, top:s] = older
+            T[:, top:, top:s] = np.eye(lagged, k=-n)  # x_{t-1} becomes x_{t-2}, ..
+            T[:, top : top + n, s:] = np.eye(n)[: s - top]  # and x_t becomes x_{t-1}
+        return T
+
+    def matrices(self, taken: Taken, start: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """T, K and J of a row of one stream."""
+        if len(taken.given.first):
+            T = taken.T if taken.T.ndim == 2 else taken.T[0]
+            return T, taken.given.gain[0], self.kind.whole(taken.given.left[0])
+        T = self.transition(taken.z, np.array([start]))
+        joint = self.s + self.n
+        return T if T.ndim == 2 else T[0], np.eye(joint, self.n, -self.s), np.zeros((joint, joint))
+
+    def about_row(self, doubt: Doubt) -> Float[np.ndarray, "b n n"]:
+        """The covariance that doubt adds to the errors of the next row."""
+        return doubt.by_stream(self.kind.between(doubt.spread, self.H))
+
+    def ahead(
+        self, doubt: Doubt, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"], steps: int
+    ) -> Float[np.ndarray, "b steps n"]:
+        """The variances that doubt adds to the errors of the next rows, if nothing more is seen."""
+        members = doubt.members()
+        outlook = self._outlook(S[members], u[members], steps)
+        variances = self.kind.along(doubt.spread, outlook.reshape(*outlook.shape[:-3], steps * self.n, self.s))
+        return doubt.by_stream(variances.reshape(-1, steps, self.n))
+
+    def growth(
+        self, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"], steps: int
+    ) -> Float[np.ndarray, "*b steps n"]:
+        """The variances of the errors of the next rows that the noise of the rows between brings."""
+        T = self._forward(S, u)
+        noise = T[..., self.s :] @ np.linalg.cholesky(self.noise)
+        brought = np.sum((self._outlook(S, u, steps - 1) @ noise[..., None, :, :]) ** 2, axis=-1)
+        own = np.broadcast_to(np.diag(self.noise), (*brought.shape[:-2], 1, self.n))
+        return np.cumsum(np.concatenate([own, brought], axis=-2), axis=-2)
+
+    def _outlook(
+        self, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"], steps: int
+    ) -> Float[np.ndarray, "*b steps n s"]:
+        """The derivatives of the next expected rows by S, if each row comes as expected.
+
+        A random-feature filter keeps the derivative at the present mean.
+        """
+        T = self._forward(S, u)
+        A = T[..., : self.s] + T[..., self.s :] @ self.H
+        rows = [np.broadcast_to(self.H, (*A.shape[:-2], *self.H.shape))]
+        for _ in range(steps - 1):
+            rows.append(rows[-1] @ A)
+        return np.stack(rows, axis=-3)
+
+    def _forward(self, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"]) -> Float[np.ndarray, "*b s joint"]:
+        """T at the expected row."""
+        if isinstance(self.map, Linear):
+            return self._transitions[0]
+        running = np.zeros(len(S), dtype=bool)
+        return self.transition(self.z(np.concatenate([S, self.expected(S)], axis=1), u, running), running)
+
+    def expected(self, S: Float[np.ndarray, "b s"]) -> Float[np.ndarray, "b n"]:
+        """The expected observation."""
+        return S[:, self.r : self.r + self.n]
+
+
+def jacobian(map: RandomFourier, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q p"]:
+    """The derivative of a map of random features at each z."""
+    half = map.directions.shape[1]
+    angle, weights = z @ map.directions, map.linear.weights
+    waves = np.cos(angle)[:, :, None] * weights[half : 2 * half] - np.sin(angle)[:, :, None] * weights[:half]
+    slope = map.directions @ waves
+    return np.asarray((slope + weights[2 * half :] if map.raw_inputs else slope).swapaxes(1, 2))
+
+
+def has_innovations(filter: Learnt) -> bool:
+    """Tell whether a filter is linear, or of random features, in a belief of which observations are a linear part."""
+    return foldable(filter) and isinstance(filter.features, LINEAR_IN_BELIEF)
+
+
+def treats_exactly(filter: Learnt) -> bool:
+    """Tell whether a filter keeps a covariance where entries are missing; others fill in guesses."""
+    return filter.gaps == "exact" and has_innovations(filter)
+
+
+def innovations(filter: Learnt) -> Innovations:
+    """The innovations model of a filter that has one."""
+    feedback, features, hinting = filter.feedback, filter.features, filter.hinting
+    to_hints = np.zeros((len(filter.initial), 0)) if hinting is None else hinting.weights[: len(filter.initial)]
+    fed_back = feedback.weight != 0
+
+    def parts(m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b q"]:
+        fed = [feedback.linear(m)] if fed_back else []
+        return np.concatenate([*fed, features.observations(m)[:, 0], m @ to_hints], axis=1)
+
+    n, n_hints = len(filter.scaling.mean), to_hints.shape[1]
+    shift = np.concatenate([feedback.shift if fed_back else np.zeros(0), np.zeros(n + n_hints)])
+    noise = filter.covariance
+    first_noise = noise if filter.starting is None else filter.starting.covariance
+    return Innovations(folded_map(filter, parts, shift), noise, first_noise, feedback, filter.lags, n_hints)
+
+
+def memory(filter: Learnt, model: Innovations, state: State) -> Float[np.ndarray, "b s"]:
+    """S, the mean of the memory in a state."""
+    belief, b = state.belief, len(state.belief)
+    fed = [filter.feedback(belief)] if model.r else []
+    read = [] if filter.hinting is None else [belief @ filter.hinting.weights[: belief.shape[1]]]
+    recent = np.asarray(state.recent)[:, : filter.lags - 1].reshape(b, -1)
+    return np.concatenate([*fed, expected(filter.recursion, belief), *read, recent], axis=1)
