@@ -29,6 +29,7 @@ from psimlearn.filter import (
     StackSquares,
 )
 from psimlearn.filter.conditioning import Conditional, Projected
+from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.uncertainty import LEVELS, Calibration
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.trajectories import Trajectories
@@ -68,7 +69,7 @@ def made(case: str, n: int = 2) -> Filter:
         raw = "raw" in case
         return RandomFourier(rng.standard_normal((r + beside, 7)), raw, linear(14 + raw * (r + beside), d))
 
-    calibration = Calibration(rng.random((5, n)), rng.random((5, n)), rng.random((len(LEVELS), 5, n)))
+    calibration = Calibration(rng.random((5, n)), rng.random((5, n)), np.sort(rng.random((len(LEVELS), 5, n)), axis=0))
     calibration.base[-1] = calibration.gain[-1] = calibration.quantiles[:, -1] = np.nan
     unknown = Calibration(*(1 + array[..., :WINDOW, :] for array in calibration))
     return Filter(
@@ -104,7 +105,7 @@ def made_of_symbols(case: str) -> Filter:
     contexts = np.array([0, 1, 2, 5])
     p, q = (d + lags * n, d) if "projected" in case else (d, n * d)
     linear = Linear(rng.random((p, q)), rng.random(q))
-    shares = rng.random((1 if "projected" in case else len(contexts), d))
+    shares = onto_simplices(rng.random((1 if "projected" in case else len(contexts), d)), features.n_simplices)
     regressor: Any = Projected(linear, shares, 0.2, features)
     if "projected" not in case:
         link: Any = "softmax" if "softmax" in case else "simplex"

@@ -204,7 +204,8 @@ def test_fit_is_what_python_does(kit: Kit) -> None:
     ours = PSIM(2, validation=0.5, random_state=0).fit(kit.train)
     loaded = PSIM.load(kit.model)
     np.testing.assert_array_equal(loaded.filter_.forecast(kit.test, 3), ours.filter_.forecast(kit.test, 3))
-    assert loaded.report_["columns"] == {"id": "trial", "time": "t", "channels": ["a", "b"], "inputs": []}
+    noted = loaded.report_["columns"]
+    assert [noted[what] for what in ("id", "time", "channels", "inputs")] == ["trial", "t", ["a", "b"], []]
 
 
 def test_guesses_are_said_aloud(kit: Kit) -> None:
@@ -521,7 +522,7 @@ def test_a_method_that_fails_is_told_and_the_others_go_on(
 def test_info(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("info", kit.model) == 0
     said = capsys.readouterr().out
-    assert "channels   a, b\nid         trial\ntime       t\nbeliefs    of the next 2 steps" in said
+    assert "channels   a, b\nid         trial\ntime       t\nstep       1 s\nbeliefs    of the next 2 steps" in said
     assert PSIM.load(kit.model).summary() in said
     assert run("info", kit.model, "--json") == 0
     told = json.loads(capsys.readouterr().out)

@@ -76,3 +76,19 @@ def test_names_that_differ_are_written(tmp_path: Path, capsys: pytest.CaptureFix
     model, data = prepared(tmp_path, ("x", "y.std"))
     assert run("forecast", model, data, "--steps", "1") == 0
     assert capsys.readouterr().out.startswith("step,x,x.std,x.low,x.high,y.std,y.std.std,")
+
+
+def test_names_cannot_command_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither in what `info` prints, nor in messages and errors."""
+    hostile = "\x1b]0;title\x07\x1b[31m\x9b31m\u202e\ud800"
+    x = np.random.default_rng(0).standard_normal((6, 20, 2))
+    model = tmp_path / "m.psim"
+    PSIM(**ONE).fit(Trajectories.of(x, names=(hostile, "b"))).save(model)
+    (tmp_path / "d.csv").write_text("b\n1\n")
+    assert run("info", model) == 0
+    assert run("filter", model, tmp_path / "d.csv") == 2
+    assert run("info", tmp_path / "\x1b[31m") == 2
+    shown = capsys.readouterr()
+    for text in shown:
+        assert "\\x1b" in text
+        assert not set(text) & set(hostile[:1] + "\x07\x9b\u202e\ud800")

@@ -4,13 +4,16 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +26,13 @@ from psimlearn.cli.stream import stream
 from psimlearn.errors import DataError
 from psimlearn.evaluate.calibrate import with_calibration
 from psimlearn.files.model import save
-from psimlearn.filter import Features, Filter, Scaling, SecondMoment, StackSquares
+from psimlearn.filter import Features, Filter, OneHotProduct, Scaling, SecondMoment, StackSquares
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answer_names, answers_to
+from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.train import Recipe, dagger
 
+RNG = np.random.default_rng
 CHANNELS = ("a", "b")
 
 
@@ -200,13 +205,18 @@ def test_ids_are_text() -> None:
     assert third[1:] != first[1:]
 
 
-def test_the_recording_that_was_silent_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recording_that_was_silent_longest_is_forgotten_and_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sessions, "MOST_SESSIONS", 2)
     wanted = Wanted(CHANNELS, (), "id", None)
     text = through(plain(), [b"id,a,b\n0,1,2\n1,1,2\n0,1,2\n2,1,2\n0,1,2\n1,1,2\n"], wanted)
     _, zero, one, again, _, third, forgotten = csv.reader(io.StringIO(text))
     assert zero[1:] == one[1:] == forgotten[1:]
     assert again[1:] != third[1:]
+    said = capsys.readouterr().err
+    assert said.count("required at most 2 recordings at a time, received more") == 1
+    assert "recordings were forgotten 2 times" in said
 
 
 def test_json_lines() -> None:
@@ -249,7 +259,18 @@ def test_a_bad_row_is_named_and_the_stream_goes_on(line: bytes, said: str, capsy
 
 
 @pytest.mark.parametrize(
-    "line", [b"{\n", b"[1, 2]\n", b'{"a": "x", "b": 2}\n', b'{"a": true, "b": 2}\n', b"[" * 5000 + b"\n"]
+    "line",
+    [
+        b"{\n",
+        b"[1, 2]\n",
+        b'{"a": "x", "b": 2}\n',
+        b'{"a": [true], "b": 2}\n',
+        b"[" * 5000 + b"\n",
+        b'{"a": 1' + b"0" * 309 + b', "b": 2}\n',
+        b'{"a": 1' + b"0" * 5000 + b', "b": 2}\n',
+        b'{"a": 1, "b": Infinity}\n',
+    ],
+    ids=lambda line: repr(line[:20]),
 )
 def test_bad_json_is_named_and_the_stream_goes_on(line: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     good = b'{"a": 0.1, "b": 0.2}\n'
@@ -277,12 +298,13 @@ def test_damaged_rows_are_answered_or_left_out_one_by_one(capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("times", "said"),
     [
-        (("1", "3", "2"), "line 4: required times that rise, received 2 after 3.0"),
+        (("1", "3", "2"), "line 4: required times that rise, or an id for a new recording, received 2 after 3."),
         (("1", "2", "2"), "line 4: required times that rise"),
         (("2026-01-01", "2026-01-02T00:00:01", "2026-01-02"), "line 4: required times that rise"),
         (("1", "2", "2026-01-02"), "line 4: required times of one kind"),
-        (("1", "2", "noon"), "line 4: required a time as a number or in ISO 8601, received 'noon'"),
-        (("1", "2", "nan"), "line 4: required a time, received 'nan'"),
+        (("1", "2", "noon"), "line 4: required a time as a number or in ISO 8601"),
+        (("1", "2", "inf"), "line 4: required a time as a number or in ISO 8601"),
+        (("1", "2", "nan"), "line 4: required a time as a number or in ISO 8601"),
     ],
 )
 def test_times_must_rise(times: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -335,12 +357,227 @@ def test_an_empty_line_is_a_row_of_a_single_channel() -> None:
     assert [line.split(",")[0] == "0" for line in text.splitlines()[1:]] == [False, True, False]
 
 
-def test_lines_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_lines_that_are_too_long_are_left_out(
+    end: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever the pieces are cut; the rows around a long line have the answers that they would have without it."""
     monkeypatch.setattr(streaming, "LONGEST", 1000)
-    with pytest.raises(DataError, match="without an end of line"):
-        through(plain(), [b"a,b\n" + b"1" * 5000])
+    lines = [b"a,b", b"0.1,0.2", b"1" * 5000, b"0.3,0.4", b"," * 1001, b"0.5,0.6"]
+    clean = through(plain(), [end.join(line for line in lines if len(line) < 1000) + end]).splitlines()
+    whole = end.join(lines) + end
+    for size in (1, 7, 999, 1000, 1001, len(whole)):
+        monkeypatch.setattr(streaming, "AT_ONCE", size)
+        answers = through(plain(), [whole]).splitlines()
+        assert "line 3: required at most 1000 bytes, received more. Left out." in capsys.readouterr().err
+        assert [line for line in answers if set(line) != {","}] == clean
+        assert [set(line) == {","} for line in answers] == [False, False, True, False, True, False]
+    with pytest.raises(DataError, match="required a first line of at most 1000 bytes"):
+        through(plain(), [b"x" * 1001])
 
 
+def test_a_long_last_line_without_end_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "LONGEST", 1000)
+    answers = through(plain(), [b"a,b\n0.1,0.2\n" + b"1" * 5000])
+    assert [set(line) == {","} for line in answers.splitlines()] == [False, False, True]
+
+
+TIMED = Wanted(CHANNELS, (), "id", "t")
+
+
+def timed(times: Sequence[Any], wanted: Wanted = TIMED) -> list[dict[str, Any]]:
+    rows = [[None if np.isnan(x) else x for x in row] for row in recordings()[0].values.tolist()]
+    lines = [json.dumps({"t": time, "a": rows[i][0], "b": rows[i][1]}) for i, time in enumerate(times)]
+    text = through(plain(), ["\n".join(lines).encode()], wanted)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_wrong_time_does_not_silence_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    """One time far in the future costs two rows, and then the recording goes on with all that it knew."""
+    answers = timed([0, 1, 2, 999999999, *range(4, 12)])
+    left_out = [i for i, answer in enumerate(answers) if answer["log_likelihood"] is None]
+    assert left_out == [4, 5]
+    said = capsys.readouterr().err
+    assert "line 5: required times that rise, or an id for a new recording, received 4 after 999999999." in said
+    assert "line 7, the time 999999999 was wrong: the recording goes on at 6." in said
+    kept = [row for i, row in enumerate(recordings()[0].values[:12]) if i not in left_out]
+    expected = answers_to(plain(), Trajectories.of([np.array(kept)]), 1)[:, 0]
+    told = [answer["log_likelihood"] for i, answer in enumerate(answers) if i not in left_out]
+    np.testing.assert_allclose(told, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_a_clock_that_was_set_back_begins_a_new_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = timed([100, 101, 102, 103, *range(8)])
+    left_out = [i for i, answer in enumerate(answers) if answer["log_likelihood"] is None]
+    assert left_out == [4, 5]
+    assert "line 7, times begin again at 2: a new recording begins here" in capsys.readouterr().err
+    expected = answers_to(plain(), Trajectories.of([recordings()[0].values[6:12]]), 1)[:, 0]
+    np.testing.assert_allclose([a["log_likelihood"] for a in answers[6:]], expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "time", [float("nan"), float("inf"), "nan", True, [1], {"a": 1}, 10**400, "x" * 10**6], ids="{!r:.20}".format
+)
+def test_times_that_are_none_cost_one_row(time: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = timed([0, 1, time, 3, 4])
+    assert [answer["log_likelihood"] is None for answer in answers] == [False, False, True, False, False]
+    assert "line 3: required a" in (said := capsys.readouterr().err)
+    assert len(said) < 1000
+
+
+STEPPED = Wanted(CHANNELS, (), "id", "t", step=0.5)
+
+
+def with_holes(x: np.ndarray, steps: Sequence[int]) -> np.ndarray:
+    """Rows at these steps, and rows in which nothing was observed between them."""
+    filled = np.full((steps[-1] + 1, x.shape[1]), np.nan)
+    filled[list(steps)] = x
+    return filled
+
+
+def test_rows_that_were_missed_count_as_not_observed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that knows its step: a row that is 28 steps late is answered as after 27 empty rows."""
+    steps = [0, 1, 2, 30, 31, 33]
+    answers = timed([10 + 0.5 * step + 0.01 * (step % 3) for step in steps], STEPPED)
+    filled = with_holes(recordings()[0].values[:6], steps)
+    expected = answers_to(plain(), Trajectories.of([filled]), 1)[steps]
+    received = np.array([[np.nan if v is None else v for v in list(a.values())[2:]] for a in answers])
+    np.testing.assert_allclose(received, expected, rtol=1e-8, atol=1e-10)
+    said = capsys.readouterr().err
+    assert "line 4, 27 rows were missed; they count as not observed." in said
+    assert "line 6, a row was missed; it counts as not observed." in said
+    assert said.count("missed") == 2
+
+
+@pytest.mark.parametrize("feedthrough", [False, True])
+def test_inputs_of_rows_that_were_missed_stay(feedthrough: bool) -> None:
+    filter, data, steps = learnt(inputs=True, feedthrough=feedthrough), recordings()[:1], [0, 1, 4, 5]
+    assert data.inputs is not None
+    x, u = data.values[:4], data.inputs[:4]
+    rows = [f"{t},{cell(a)},{cell(b)},{cell(v)}\n".encode() for t, (a, b), (v,) in zip(steps, x, u, strict=True)]
+    text = through(filter, [b"t,a,b,u\n", *rows], Wanted(CHANNELS, ("u",), None, "t", step=1.0))
+    held = u[[0, 1, 1, 1, 2, 3]]
+    expected = answers_to(filter, Trajectories.of([with_holes(x, steps)], [held]), 1)[steps]
+    received = np.array([[float(v or "nan") for v in line.split(",")[1:]] for line in text.splitlines()[1:]])
+    np.testing.assert_allclose(received, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("rate", [3.0, 2.0, 1.4, 1.2, 0.8, 0.5])
+def test_another_rate_is_noticed(rate: float, capsys: pytest.CaptureFixture[str]) -> None:
+    """As many rows count as steps have passed: others are left out, and rows that are missing are not observed."""
+    answers = timed([0.5 / rate * i for i in range(30)], STEPPED)
+    taken = sum(answer["log_likelihood"] is not None for answer in answers)
+    missed = capsys.readouterr().err.count("a row was missed")
+    assert abs(taken + missed - 29 / rate) <= 2
+    assert taken == 30 if rate < 1 else taken < 30
+
+
+def test_jitter_and_drift_of_a_clock_are_forgiven(capsys: pytest.CaptureFixture[str]) -> None:
+    jitter = np.random.default_rng(0).uniform(-0.2, 0.2, 30)
+    answers = timed([0.5 * (1.01 * i + e) for i, e in enumerate(jitter.tolist())], STEPPED)
+    assert all(answer["log_likelihood"] is not None for answer in answers)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_glitch_of_a_stream_with_a_step_costs_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = timed([0, 0.5, 999999999, 1.5, 2], STEPPED)
+    assert [answer["log_likelihood"] is None for answer in answers] == [False, False, True, False, False]
+    said = capsys.readouterr().err
+    assert "line 3: required at most 1000 missed rows of 500 ms, received 999999999 after 0.5." in said
+    assert "line 4, a row was missed" in said
+
+
+def test_a_long_silence_begins_a_new_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = timed([0, 0.5, *(86400 + 0.5 * i for i in range(6))], STEPPED)
+    assert [answer["log_likelihood"] is None for answer in answers] == [False, False, True, True, *[False] * 4]
+    assert "line 5, 86401.0 is far from 0.5: a new recording begins here" in capsys.readouterr().err
+    expected = answers_to(plain(), Trajectories.of([recordings()[0].values[4:8]]), 1)[:, 0]
+    np.testing.assert_allclose([a["log_likelihood"] for a in answers[4:]], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_times_in_a_format_of_their_own() -> None:
+    wanted = Wanted(CHANNELS, (), None, "t", time_format="%d/%m/%Y", step=86400.0)
+    text = through(plain(), [b"t,a,b\n30/12/2023,1,2\n31/12/2023,1,2\n01/01/2024,1,2\n02/01/2024,1,2\n"], wanted)
+    assert text == through(
+        plain(),
+        [b"t,a,b\n30/12/2023,1,2\n31/12/2023,1,2\n01/01/2024,1,2\n02/01/2024,1,2\n"],
+        wanted._replace(step=None),
+    )
+    assert not any(set(line) == {","} for line in text.splitlines())
+
+
+def test_late_rows_in_turn_do_not_move_a_stream_back() -> None:
+    """Two sources that take turns, one of them a little late: the late one is left out for ever."""
+    answers = timed([time for t in range(10, 18) for time in (t, t - 0.5)])
+    assert [answer["log_likelihood"] is None for answer in answers] == [False] + [True, False] * 7 + [True]
+
+
+@pytest.mark.parametrize("line", [b'{"x": 1, "y": 2}', b"{}", b'{"t": 1}', b'{"A": 1, " b": 2}'])
+def test_json_without_any_channel_is_left_out(line: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    good = b'{"a": 0.1, "b": 0.2}'
+    answers = [json.loads(a) for a in through(plain(), [b"\n".join([good, line, good])]).splitlines()]
+    assert [answer["log_likelihood"] is None for answer in answers] == [False, True, False]
+    assert "line 2: required at least one of the channels ['a', 'b'], received the names" in capsys.readouterr().err
+    nothing = [json.loads(a) for a in through(plain(), [b'{"a": null}\n' + good]).splitlines()]
+    assert nothing[0]["log_likelihood"] == 0  # said to be not observed
+
+
+def test_a_stream_of_which_no_row_could_be_used_is_an_error() -> None:
+    with pytest.raises(DataError, match="received 3 lines of which none could be used"):
+        through(plain(), [b'{"x": 1}\n' * 3])
+
+
+@pytest.mark.parametrize("id", ["[1]", '{"a": 2}', '"' + "x" * 1001 + '"', r'"\udc80"'])
+def test_ids_that_are_none_are_left_out(id: str) -> None:
+    good = '{"id": "x", "a": 0.1, "b": 0.2}\n'
+    text = through(plain(), [(good + good.replace('"x"', id) + good).encode()], Wanted(CHANNELS, (), "id", None))
+    assert [json.loads(a)["log_likelihood"] is None for a in text.splitlines()] == [False, True, False]
+
+
+# -- symbols -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def of_symbols() -> Filter:
+    data = Trajectories.of_symbols([["a", "b", "a", "b", 7, "a"] * 5] * 4)
+    learner = SymbolRidge(OneHotProduct(2))
+    rounds = dagger(data, data, OneHotProduct(2), learner, rng=RNG(0), n_rounds=1, recipe=Recipe.for_symbols(2))
+    return list(rounds)[-1].filter
+
+
+def symbols_through(text: bytes) -> str:
+    return through(of_symbols(), [text], Wanted(("letter",), (), None, None, of_symbols().alphabet), 2)
+
+
+SPOKEN = ["a", "b", None, 7, "a", "b"]
+
+
+def test_symbols_are_answered_by_probabilities() -> None:
+    expected = answers_to(of_symbols(), Trajectories.of_symbols([SPOKEN], alphabet=of_symbols().alphabet), 2)
+    head, *rows = csv.reader(io.StringIO(symbols_through(b"letter\na\nb\n\n7\n a \nb\n")))
+    names = [f"{symbol}.{what}" for what in ("expected", "ahead1", "ahead2") for symbol in (7, "a", "b")]
+    assert head == ["log_likelihood", *names]
+    kept = [0, *(1 + 6 * j + i for j in range(3) for i in range(3))]
+    numbers = np.array(rows, dtype=float)
+    np.testing.assert_allclose(numbers, expected[:, kept], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(numbers[:, 1:].reshape(6, 3, 3).sum(axis=2), 1)
+    lines = "\n".join(json.dumps({"letter": symbol}) for symbol in SPOKEN)
+    answers = [json.loads(line) for line in symbols_through(lines.encode()).splitlines()]
+    assert list(answers[0]) == head
+    np.testing.assert_allclose([list(answer.values()) for answer in answers], numbers, rtol=1e-8)
+
+
+@pytest.mark.parametrize("cell", ["z", "0.5", "1e400", "-1"])
+def test_symbols_that_the_model_does_not_know_are_not_observed(cell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = symbols_through(f"letter\na\n{cell}\nb\n".encode()).splitlines()
+    assert lines == symbols_through(b"letter\na\nNA\nb\n").splitlines()
+    assert f"line 3, column 'letter': required one of [7, 'a', 'b'], received '{cell}'" in capsys.readouterr().err
+    for value in ("true", "[1]", '{"a": 1}', "0.5", "1e400", '"' + cell + '"'):
+        answers = symbols_through(b'{"letter": "a"}\n{"letter": %b}\n' % value.encode()).splitlines()
+        assert json.loads(answers[1])["log_likelihood"] == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how much memory was used")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how much memory was used")
 def test_memory_stays_flat(tmp_path: Path) -> None:
     """Four times as many rows take no more at their peak."""
@@ -390,13 +627,37 @@ def test_each_row_is_answered_before_the_next_is_sent(tmp_path: Path) -> None:
     process.stdout.close()
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_stopped_stream_keeps_its_answers(name: str, tmp_path: Path) -> None:
+    save(plain(), tmp_path / "m.psim")
+    out = tmp_path / "answers.csv"
+    command = [sys.executable, "-m", "psimlearn", "filter", str(tmp_path / "m.psim"), "-", "-o", str(out)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b"a,b\n" + b"0.1,0.2\n" * 5)
+    process.stdin.flush()
+    while not any(part.stat().st_size for part in tmp_path.glob(".psimlearn-*")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(getattr(signal, name))
+    assert process.stderr is not None
+    said = process.stderr.read().decode()
+    assert process.wait() == 128 + getattr(signal, name)
+    process.stdin.close()
+    process.stderr.close()
+    assert f"the answers so far are kept in {out}" in said
+    assert len(out.read_text().splitlines()) == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "m.psim"]
+
+
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     save(plain(), tmp_path / "m.psim")
     (tmp_path / "x.csv").write_bytes(b"a,b\n" + b"0.1,0.2\n" * 50_000)
-    command = f"{sys.executable} -m psimlearn filter {tmp_path}/m.psim - < {tmp_path}/x.csv | head -2"
-    told = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
-    assert len(told.stdout.splitlines()) == 2
-    assert told.stderr == ""
+    words = (f"filter {tmp_path}/m.psim - < {tmp_path}/x.csv", f"info {tmp_path}/m.psim", "--help")
+    for word in words:
+        command = f"({sys.executable} -m psimlearn {word}; echo code $? >&2) | (read line; exec 0<&-; echo $line)"
+        told = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+        assert told.stderr == "code 0\n"
 
 
 MOST = 1.797e308

@@ -11,7 +11,7 @@ from commands import run
 from psimlearn.cli.columns import NO_COLUMNS, Columns
 from psimlearn.cli.recordings import Recordings, recordings
 from psimlearn.errors import DataError
-from psimlearn.recordings import tables
+from psimlearn.recordings import delimited, parquet, selection, tables
 
 
 def read(tmp_path: Path, text: str | bytes, columns: Columns = NO_COLUMNS) -> Recordings:
@@ -50,9 +50,10 @@ def test_mixed_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "column 'a', row 1: required a number, received '1o'" in capsys.readouterr().err
 
 
-def test_times_that_are_not_even_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    read(tmp_path, "t,a\n0,1\n1,1\n2,1\n9,1\n10,1\n")
-    assert "note: 25.0% of the steps in 't'" in capsys.readouterr().err
+def test_holes_in_time_become_rows_that_were_not_observed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = read(tmp_path, "t,a\n0,1\n1,1\n2,1\n9,1\n10,1\n")
+    assert np.isnan(given.data.values[:, 0]).tolist() == [False] * 3 + [True] * 6 + [False] * 2
+    assert "note: 6 rows are missing between the times given; they count as not observed." in capsys.readouterr().err
     read(tmp_path, "t,a\n2026-01-01T00:00:00,1\n2026-01-01T00:00:01,1\n2026-01-01T00:00:02,1\n")
     assert "note:" not in capsys.readouterr().err
 
@@ -62,14 +63,17 @@ def test_times_that_are_not_even_are_told(tmp_path: Path, capsys: pytest.Capture
     [
         ("t;a\n0;1,5\n1;2,5\n", "required a number with a decimal point, received '1,5', with other marks"),
         ("a,b\n1,5,2,5\n", "line 2: required 2 cells as in the header, received 4"),
-        ("t,a\n0,1\n2,1\n1,1\n", "row 2: required times that rise, received 1.0 after 2.0"),
-        ("id,t,a\nx,0,1\ny,0,1\nx,0,2\n", "trajectory 'x', row 1: required one row for each time, received 0.0 twice"),
+        ("t,a\n0,1\n2,1\n1,1\n", "row 2: required times that rise, received 1 after 2. Use --sort"),
+        (
+            "id,t,a\nx,0,1\ny,0,1\nx,0,2\n",
+            "'x', row 1: required one row for each time, received 0 twice. Use --duplicates mean",
+        ),
         ("", "required a header and rows, received an empty file"),
         ("a,b\n", "required at least one row, received none"),
         ("a,b\n1,2\n", "required a recording with more rows than the window, at least 6, received at most 1"),
         ("1,2\n3,4\n", "required the names of the columns, received numbers"),
         ("note\nx\ny\n", "no channel left"),
-        (",a\n0,1\n1,2\n", "required a name for every column"),
+        ("a,,b\n0,1,2\n1,2,3\n", "required a name for every column"),
         ("id,a\nx,1\n,2\n", "required a trajectory id"),
         ("a,b\n1,inf\n2,3\n", "received inf"),
     ],
@@ -116,7 +120,8 @@ def test_small_files_that_unpack_to_much_are_refused(tmp_path: Path, monkeypatch
     import pyarrow
     import pyarrow.parquet
 
-    monkeypatch.setattr(tables, "MAX_BYTES", 100_000)
+    for module in (tables, selection, delimited, parquet):
+        monkeypatch.setattr(module, "MAX_BYTES", 100_000)
     packed, columns = tmp_path / "x.csv.gz", tmp_path / "x.parquet"
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 100_000))
     pyarrow.parquet.write_table(pyarrow.table({"a": np.random.default_rng(0).random(50_000)}), columns)
@@ -132,7 +137,7 @@ def test_a_folder_is_a_recording_per_file(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     given = recordings(str(tmp_path), NO_COLUMNS)
     assert given.data.ids == ("a", "b")
-    assert given.keys == {"file": ["a", "a", "b"], "t": [0, 1, 0]}
+    assert given.keys == {"file": ["a", "a", "b"], "t": ["0", "1", "0"]}
 
 
 def test_the_columns_of_a_model_are_taken_where_a_table_has_them(

@@ -4,6 +4,7 @@ import gzip
 import http.server
 import sys
 import threading
+import tracemalloc
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -450,6 +451,51 @@ def test_wrong_downloads_are_refused_and_removed(
     with pytest.raises(DataError, match=said):
         datasets.download_walking(TRIALS, address)
     assert not (home / "mocap_cmu_walk" / "asfamc" / file).exists()
+
+
+@pytest.mark.parametrize("kind", [ValueError, UnicodeError, MemoryError, KeyError, KeyboardInterrupt, SystemExit])
+def test_a_download_whose_check_fails_in_any_way_is_removed(
+    home: Path, address: str, kind: type[BaseException], small_database: Path
+) -> None:
+    """Else the next call would find the file and take it for a checked one."""
+
+    def check(path: Path) -> None:
+        assert path.read_bytes() == (small_database / "07" / "07.asf").read_bytes()
+        raise kind("no")
+
+    for _ in range(2):
+        with pytest.raises(DataError if issubclass(kind, Exception) else kind):
+            store.fetch("mocap_cmu_walk", "asfamc/07.asf", f"{address}/07/07.asf", check)
+        assert list((home / "mocap_cmu_walk").rglob("*")) == [home / "mocap_cmu_walk" / "asfamc"]
+    fetched = store.fetch("mocap_cmu_walk", "asfamc/07.asf", f"{address}/07/07.asf", lambda _: None)
+    assert fetched.exists()
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "9" * 5000])
+def test_numbers_of_frames_that_are_none(number: str, home: Path, address: str, small_database: Path) -> None:
+    """A superscript is a digit to Python, but no number; and Python refuses to read numbers of 5000 digits."""
+    walk = small_database / "07" / "07_01.amc"
+    walk.write_bytes(walk.read_bytes() + f"{number}\r\n".encode("latin-1"))
+    with pytest.raises(DataError):
+        datasets.download_walking(["07_01"], address)
+    skeleton = read_asf(written(home / "b.asf", ASF))
+    with pytest.raises(DataError, match="required a bone of the skeleton"):
+        read_amc(written(home / "b.amc", number.encode("latin-1")), skeleton)
+
+
+@pytest.mark.parametrize(
+    "read", [read_asf, lambda path: read_amc(path, read_asf(path.with_name("b.asf"))), robot._numbers]
+)
+def test_small_gzipped_files_that_are_large_unpacked_are_refused(read: Callable[[Path], Any], tmp_path: Path) -> None:
+    """100 MB in 100 KB: refused before they fill the memory."""
+    written(tmp_path / "b.asf", ASF)
+    packed = gzip.compress(b"1 2 3 4 5 6 7\n" * (100_000_000 // 14), compresslevel=9)
+    assert len(packed) < 300_000
+    tracemalloc.start()
+    with pytest.raises(DataError, match="unpacks to more than 30 times its size"):
+        read(written(tmp_path / "bomb.gz", packed))
+    assert tracemalloc.get_traced_memory()[1] < 32_000_000
+    tracemalloc.stop()
 
 
 def test_downloads_that_fail_say_so(home: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:

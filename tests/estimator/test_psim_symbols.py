@@ -319,3 +319,12 @@ def test_probabilities_stay_probabilities_for_ever(model: PSIM) -> None:
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     whole = model.predict_proba([words[:2001]])[0]
     np.testing.assert_allclose(p[:2000], whole[1:], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("features", ["onehot", "onehot-marginals"])
+@pytest.mark.parametrize("n", [100, 1000])
+def test_large_alphabets_choose_a_window_without_trying_it(features: str, n: int) -> None:
+    """The words of five of 100 symbols would take 74.5 GiB."""
+    data = Trajectories.of_symbols([[i % n for i in range(2 * n)]] * 3)
+    settings = interpreted(PSIM(features=features).get_params(), data)
+    assert settings.features.window == 1

@@ -146,6 +146,7 @@ def test_notes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         {"report": {}},
         {"report": notes["report"] | {"data": {}}},
         {"n_rounds": -1},
+        {"n_rounds": 10**9},
         {"n_rounds": True},
         {"trials": {}},
     ]

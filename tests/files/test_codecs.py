@@ -176,6 +176,89 @@ def test_arrays_that_do_not_go_together(tmp_path: Path) -> None:
     refused(forged({**about, "feedthrough": True}, arrays), tmp_path, "required a filter with inputs")
 
 
+def test_an_asymmetric_covariance_is_refused(tmp_path: Path) -> None:
+    """Its Cholesky factor exists, as that reads the lower half alone."""
+    about, arrays = contents(model_bytes())
+    lopsided = arrays["covariance"] + [[0, 0.1], [0, 0]]
+    np.linalg.cholesky(lopsided)
+    refused(forged(about, {**arrays, "covariance": lopsided}), tmp_path, "covariance: required a symmetric matrix")
+    rounded = arrays["covariance"] * [[1, 1 + 1e-15], [1, 1]]
+    accepted(forged(about, {**arrays, "covariance": rounded}), tmp_path)
+
+
+@pytest.mark.parametrize("case", ["symbols", "symbols marginals softmax", "symbols projected"])
+@pytest.mark.parametrize("name", ["initial", "regressors.0.shares"])
+def test_probabilities_that_are_no_distribution_are_refused(name: str, case: str, tmp_path: Path) -> None:
+    about, arrays = contents(model_bytes(case))
+    right = arrays[name]
+    accepted(forged(about, {**arrays, name: right * (1 + 1e-12)}), tmp_path)
+    for factor, shift in ((0.5, 0.0), (0.0, 0.0), (1 + 1e-5, 0.0), (1.0, np.arange(right.shape[-1]) == 1)):
+        wrong = right * factor + shift
+        refused(forged(about, {**arrays, name: np.minimum(wrong, 1.0)}), tmp_path, f"{name}, sums: required")
+    turned = right.copy()
+    turned[..., 0], turned[..., 1] = -0.5, right[..., :2].sum(axis=-1) + 0.5
+    refused(forged(about, {**arrays, name: turned}), tmp_path, f"{name}: required")
+
+
+@pytest.mark.parametrize("name", ["centre", "scaling.mean", "scaling.scale"])
+def test_probabilities_that_would_be_shifted_or_scaled_are_refused(name: str, tmp_path: Path) -> None:
+    about, arrays = contents(model_bytes("symbols"))
+    accepted(forged(about, arrays), tmp_path)
+    changed = arrays[name] + (np.arange(len(arrays[name])) == 1)
+    refused(
+        forged(about, {**arrays, name: changed}), tmp_path, f"{name}: required (zeros|ones) for a filter of symbols"
+    )
+
+
+def test_symbols_need_a_centre(tmp_path: Path) -> None:
+    """Without one, the last observation would be repeated, which symbols do not know."""
+    about, arrays = contents(model_bytes("symbols"))
+    del arrays["centre"]
+    refused(forged(about, arrays), tmp_path, "centre: required zeros")
+
+
+@pytest.mark.parametrize("case", ["linear", "symbols", "symbols marginals softmax", "symbols projected"])
+@pytest.mark.parametrize("name", ["lags", "window"])
+@pytest.mark.parametrize("value", [64, 10**6, 2**31 - 1])
+def test_sizes_that_no_array_bounds_are_refused(case: str, name: str, value: int, tmp_path: Path) -> None:
+    """The files are small, and the filters would have taken up to 48 GiB for each stream."""
+    about, arrays = contents(model_bytes(case))
+    refused(forged({**about, name: value}, arrays), tmp_path)
+
+
+def test_words_of_a_single_symbol_are_not_endless(tmp_path: Path) -> None:
+    """With one symbol there is one word of any length, so no array bounds the window."""
+    about, arrays = contents(model_bytes("symbols"))
+    shapes = {"initial": 1, "centre": 1, "covariance": (1, 1), "regressors.0.shares": (1, 1), "regressors.0.floor": 1}
+    ones = {name: np.ones(shapes.get(name, 1)) for name in arrays}
+    ones |= {"regressors.0.weights": np.ones((1, 1)), "regressors.0.contexts": np.zeros(1)}
+    ones |= {"centre": np.zeros(1), "scaling.mean": np.zeros(1)}
+    about |= {"alphabet": [["a"], None]}
+    assert accepted(forged(about | {"window": 32}, ones), tmp_path).start().belief.shape == (1, 1)
+    refused(forged(about | {"window": 2**31 - 1}, ones), tmp_path, "window: required words of at most 32")
+    refused(forged(about | {"lags": 2**31 - 1}, ones), tmp_path, "lags: required fewer contexts")
+
+
+def test_quantiles_that_fall_are_refused(tmp_path: Path) -> None:
+    about, arrays = contents(model_bytes())
+    for name in ("calibration", "calibration_blind", "calibration_next"):
+        falling = {f"{name}.quantiles": arrays[f"{name}.quantiles"][::-1]}
+        refused(forged(about, {**arrays, **falling}), tmp_path, f"{name}.quantiles: required quantiles that rise")
+
+
+@pytest.mark.parametrize("kind", ["list", "dictionary"])
+def test_notes_are_not_nested_deeply(kind: str, tmp_path: Path) -> None:
+    """Deeper notes took all of Python's stack when an estimator was loaded."""
+    about, arrays = contents(model_bytes())
+    notes: Any = {}
+    for depth in range(1, 501):
+        notes = {"a": [notes] if kind == "list" else {"b": notes}}
+        if depth == 15:
+            accepted(forged({**about, "notes": notes}, arrays), tmp_path)
+        if depth in (17, 100, 240):
+            refused(forged({**about, "notes": notes}, arrays), tmp_path, "notes: required at most 32 levels")
+
+
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 40), st.floats(), st.text(max_size=3), st.lists(st.integers(), max_size=3)
 )

@@ -3,6 +3,8 @@
 import os
 import pickle
 import struct
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -167,3 +169,22 @@ def test_damage_is_found_or_does_not_matter(tmp_path: Path) -> None:
     assert verdicts[True, True] > 0
     assert verdicts[True, False] == 0
     assert verdicts[False, False] > 0.5 * MANY, verdicts
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how much memory was used")
+@pytest.mark.parametrize("beginning", [b"\x00" * 16, b"PK\x03\x04", b"\x10" + b"\x00" * 7 + b'{"a": 1}        '])
+def test_a_large_file_that_is_no_model_is_refused_by_its_first_bytes(beginning: bytes, tmp_path: Path) -> None:
+    """2 GiB, nearly all of them a hole; a process with 1 GiB more than it has can refuse it."""
+    with open(tmp_path / "model", "wb") as file:
+        file.write(beginning)
+        file.truncate(2 << 30)
+    program = (
+        "import sys, psimlearn\n"
+        "try: psimlearn.load(sys.argv[1])\n"
+        "except psimlearn.ModelFileError as error: print(error)\n"
+        "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "model")]
+    said, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "required" in said
+    assert int(peak) < 200_000  # KiB

@@ -229,9 +229,9 @@ def test_no_file_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         load(tmp_path / "pipe")
     save(made("linear"), tmp_path / "model")
 
-    def forbidden(_: Path) -> bytes:
+    def forbidden(*_: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    monkeypatch.setattr("builtins.open", forbidden)
     with pytest.raises(ModelFileError, match="Permission denied"):
         load(tmp_path / "model")

@@ -31,9 +31,9 @@ def by_pipe(content: bytes, channels: tuple[str, ...]) -> np.ndarray:
     os.close(end)
     lines = [line for batch in _batches(source) for line in batch]
     os.close(source)
-    lines, _ = _without_blank_start(lines)
-    read, _ = csv_rows(lines[0], Wanted(channels, (), None, None))
-    return np.array([read(line.rstrip("\r"), complain).numbers for line in lines[1:] if line.strip(" \r")])
+    first, *rest = [line or "" for line in _without_blank_start(lines)[0]]
+    read, _ = csv_rows(first, Wanted(channels, (), None, None))
+    return np.array([read(line.rstrip("\r"), complain).numbers for line in rest if line.strip(" \r")])
 
 
 def both(folder: Path, content: str | bytes, channels: tuple[str, ...] = ("a", "b")) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import sys
 import zipfile
 from collections.abc import Callable
@@ -15,8 +16,9 @@ import pytest
 
 from psimlearn.cli.rows import Wanted, csv_rows
 from psimlearn.errors import DataError, MissingExtraError, SettingsError
-from psimlearn.recordings import archives, delimited, tables
+from psimlearn.recordings import archives, delimited, parquet, selection, tables
 from psimlearn.recordings.cells import Header, header_of
+from psimlearn.recordings.selection import Selection
 from psimlearn.recordings.trajectories import Trajectories
 
 
@@ -101,7 +103,7 @@ def test_csv_columns_that_are_refused(tmp_path: Path) -> None:
         ({"channels": ["word"]}, "column 'word', row 0: required a number, received 'up'"),
         ({"channels": ["z"]}, r"required columns \['z'\]"),
         ({"time": "word"}, "column 'word', row 0"),
-        ({"time": "t", "channels": ["x"]}, "required one row for each time, received 0.0 twice"),
+        ({"time": "t", "channels": ["x"]}, "trajectory 'a', row 1: required one row for each time"),
         ({"id": "id", "channels": ["x"]}, "column 'id', frame row 2: required a trajectory id"),
     ]
     for options, said in refused:
@@ -171,8 +173,8 @@ def test_parquet(tmp_path: Path) -> None:
     }
     pa.parquet.write_table(pa.table(columns), path)
     recordings = tables.read(path, id="id", time="t")
-    assert (recordings.ids, recordings.names) == (("007", "7"), ("x",))
-    np.testing.assert_array_equal(recordings.values[:, 0], [1, 3, np.nan])
+    assert (recordings.ids, recordings.names) == (("007", "7"), ("x", "on"))
+    np.testing.assert_array_equal(recordings.values, [[1, 1], [3, 1], [np.nan, 0]])
     assert tables.read(path, channels=["x"], inputs=["on"]).n_inputs == 1
     with pytest.raises(DataError, match="column 'word', row 0: required a number, received 'a'"):
         tables.read(path, channels=["word"])
@@ -183,13 +185,18 @@ def test_parquet(tmp_path: Path) -> None:
         tables.read(path)
 
 
-def test_tables_need_their_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path / "a.csv", "x\n1\n")
+def test_parquet_alone_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CSV in any dialect is read by the core installation."""
+    paths = [written(tmp_path / name, content) for name, content in VARIANTS.items()]
+    pa.parquet.write_table(pa.table({"x": [1.0]}), tmp_path / "a.parquet")
     np.savez(tmp_path / "a.npz", x=np.zeros((3, 1)))
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"'pyarrow'.*pip install 'psimlearn\[data\]'"):
-        tables.read(path)
+    for module in [name for name in sys.modules if name.partition(".")[0] in ("pyarrow", "pandas", "polars")]:
+        monkeypatch.setitem(sys.modules, module, None)
+    for path in paths:
+        np.testing.assert_array_equal(tables.read(path).values, [[1, 2], [3, 4]])
     assert len(tables.read(tmp_path / "a.npz")) == 1
+    with pytest.raises(MissingExtraError, match=r"'pyarrow'.*pip install 'psimlearn\[data\]'"):
+        tables.read(tmp_path / "a.parquet")
 
 
 def test_archives(tmp_path: Path) -> None:
@@ -274,6 +281,191 @@ def test_archives_that_swell_are_refused_before_they_are_unpacked(tmp_path: Path
         archives.arrays(path, max_unpacked=1_000_000)
 
 
+# Everyday files
+
+
+@pytest.mark.parametrize("first", ["0,1,2", "1,2,3", "0,1,0"], ids=["pandas", "R", "two frames in one"])
+@pytest.mark.parametrize("name", ["", '""'])
+def test_a_nameless_first_column_that_counts_rows_is_left_out(tmp_path: Path, first: str, name: str) -> None:
+    numbers = first.split(",")
+    text = f"{name},a,b\n" + "".join(f"{number},{t},{t / 2}\n" for t, number in enumerate(numbers))
+    recordings = tables.read(written(tmp_path / "a.csv", text))
+    assert recordings.names == ("a", "b")
+    np.testing.assert_array_equal(recordings.values, [[0, 0], [1, 0.5], [2, 1]])
+
+
+def test_a_nameless_first_column_of_something_else_is_asked_for(tmp_path: Path) -> None:
+    text = ",a\n2024-01-01,1\n2024-01-02,2\n"
+    path = written(tmp_path / "a.csv", text)
+    with pytest.raises(DataError, match=r"column 1 without a name that does not count rows.*time='column 1 without"):
+        tables.read(path)
+    assert tables.read(path, time="column 1 without a name").names == ("a",)
+    assert tables.read(path, exclude=["column 1 without a name"]).names == ("a",)
+
+
+def test_the_index_of_pandas_in_parquet(tmp_path: Path) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [1.0, 2.0, 4.0]}, index=[0, 1, 3])
+    frame.to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="column 1 without a name"):
+        tables.read(tmp_path / "a.parquet")
+    recordings = tables.read(tmp_path / "a.parquet", time="column 1 without a name")
+    np.testing.assert_array_equal(recordings.values[:, 0], [1, 2, np.nan, 4])
+
+
+def test_files_without_a_header(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "1,2\n3,4\n")
+    with pytest.raises(DataError, match=r"received numbers: '1,2'.*--no-header or --header A,B"):
+        tables.read(path)
+    bare, named = tables.read(path, header=False), tables.read(path, header=["x", "y"])
+    assert (bare.names, named.names) == (("column1", "column2"), ("x", "y"))
+    np.testing.assert_array_equal(bare.values, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(named.values, [[1, 2], [3, 4]])
+    with pytest.raises(DataError, match="line 1: required 3 cells"):
+        tables.read(path, header=["x", "y", "z"])
+
+
+def test_codes_for_missing_values(tmp_path: Path) -> None:
+    """A number stands for its value, however it is written; a word for itself, in any letters."""
+    path = written(tmp_path / "a.csv", "a,b\n1,?\n-999,2\n-999.0,3\n4,-9.99e2\n5,Bad\n")
+    recordings = tables.read(path, missing=["-999", "?", "bad"])
+    nan = np.nan
+    np.testing.assert_array_equal(recordings.values, [[1, nan], [nan, 2], [nan, 3], [4, nan], [5, nan]])
+    pa.parquet.write_table(pa.table({"a": [1, -999], "b": [-999.0, 2]}), tmp_path / "a.parquet")
+    np.testing.assert_array_equal(tables.read(tmp_path / "a.parquet", missing=["-999"]).values, [[1, nan], [nan, 2]])
+
+
+def test_columns_that_are_excluded(tmp_path: Path) -> None:
+    """They are not even looked at: a broken cell in them is no mistake."""
+    path = written(tmp_path / "a.csv", "a,row,b\n1,7,2\n3,oops,4\n")
+    np.testing.assert_array_equal(tables.read(path, exclude=["row"]).values, [[1, 2], [3, 4]])
+    with pytest.raises(DataError, match=r"required columns \['rows'\]"):
+        tables.read(path, exclude=["rows"])
+
+
+def test_true_and_false_are_numbers(tmp_path: Path) -> None:
+    text = "a,on,note\n1,True,true\n2,FALSE,so\n3,,false\n4,true,\n"
+    recordings = tables.read(written(tmp_path / "a.csv", text))
+    assert recordings.names == ("a", "on")
+    np.testing.assert_array_equal(recordings.values[:, 1], [1, 0, np.nan, 1])
+    read, _ = csv_rows("a,on", Wanted(("a", "on"), (), None, None))
+    assert read("1,True", pytest.fail).numbers == [1, 1]
+
+
+def test_several_paths(tmp_path: Path) -> None:
+    """Names tell files apart; with folders, where names alone do not."""
+    for name in ("x/1.csv", "y/1.csv", "y/2.csv"):
+        written(tmp_path / name, "a\n1\n2\n")
+    assert tables.read([tmp_path / "x", tmp_path / "y" / "2.csv"]).ids == ("1", "2")
+    assert tables.read([tmp_path / "x/1.csv", tmp_path / "y"]).ids == ("x/1", "y/1", "y/2")
+    with pytest.raises(DataError, match=r"1\.csv beside 1\.csv"):
+        tables.read([tmp_path / "x", tmp_path / "x/1.csv"])
+
+
+def test_times_in_files(tmp_path: Path) -> None:
+    """Holes become rows that were not observed; other formats need their name, and so does everything out of order."""
+    path = written(tmp_path / "a.csv", "t,x\n31/12/2023 23:00,1\n01/01/2024 00:00,2\n01/01/2024 02:00,4\n")
+    with pytest.raises(DataError, match=r"a\.csv: column 't', row 0: required a time"):
+        tables.read(path, time="t")
+    values = tables.read(path, time="t", time_format="%d/%m/%Y %H:%M").values
+    np.testing.assert_array_equal(values[:, 0], [1, 2, np.nan, 4])
+    path = written(tmp_path / "a.csv", "t,x\n1,1\n0,0\n1,3\n2,5\n")
+    np.testing.assert_array_equal(tables.read(path, time="t", sort=True, duplicates="mean").values[:, 0], [0, 2, 5])
+    path = written(tmp_path / "a.csv", "t,x\n0,0\n1,1\n2,2\n3,3\n4.4,4.4\n")
+    with pytest.raises(DataError, match="resample=True"):
+        tables.read(path, time="t", step=1)
+    np.testing.assert_allclose(tables.read(path, time="t", step=0.5, resample=True).values[:3, 0], [0, 0.5, 1])
+    assert len(tables.read(path, time="t", step=None).values) == 5
+
+
+def test_arrays_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.zeros((5, 2)), t=np.arange(5), y=np.ones((4, 2)), many=np.zeros((3, 5, 2)))
+    assert tables.read(path, array=["x"]).ids == ("a",)
+    assert tables.read(path, array=["y", "x"]).ids == ("y", "x")
+    assert tables.read(path, array=["many"]).ids == ("0", "1", "2")
+    with pytest.raises(DataError, match=r"required arrays \['z'\], received \['x', 't', 'y', 'many'\]"):
+        tables.read(path, array=["z"])
+    with pytest.raises(DataError, match="Choose arrays with --array"):
+        tables.read(path)
+
+
+def test_npy_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(6.0).reshape(3, 2))
+    np.save(tmp_path / "b.npy", np.arange(8.0).reshape(4, 2))
+    recordings = tables.read(tmp_path)
+    assert (recordings.ids, recordings.lengths.tolist()) == (("a", "b"), [3, 4])
+    np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="pickled Python objects"):
+        tables.read(tmp_path)
+    written(tmp_path / "a.npy", b"none")
+    with pytest.raises(DataError, match=r"a\.npy: required a whole npz archive or npy file"):
+        tables.read(tmp_path)
+
+
+# Files that hang, fill memory, or take for ever
+
+
+def test_pipes_and_dangling_links_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "a.csv", "x\n1\n")
+    (tmp_path / "b.csv").symlink_to(tmp_path / "gone.csv")
+    for path in (tmp_path, tmp_path / "b.csv"):
+        with pytest.raises(DataError, match=r"b\.csv: .*a link to a file that does not exist"):
+            tables.read(path)
+    (tmp_path / "b.csv").unlink()
+    os.mkfifo(tmp_path / "b.csv")
+    for path in (tmp_path, tmp_path / "b.csv"):
+        with pytest.raises(DataError, match=r"b\.csv: .*no regular file.*standard input"):
+            tables.read(path)
+    (tmp_path / "b.csv").unlink()
+    (tmp_path / "b.csv").mkdir()
+    assert len(tables.read(tmp_path)) == 1  # a folder within the folder
+
+
+def test_arrays_without_numbers_are_refused(tmp_path: Path) -> None:
+    """A header of 182 bytes may promise a million million recordings of no rows."""
+    path = tmp_path / "a.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 0, 5)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", header.getvalue())
+    with pytest.raises(DataError, match=r"at least one number, received \{'x': \(1000000000000, 0, 5\)\}"):
+        tables.read(path)
+
+
+def test_numbers_are_counted_before_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal values take next to nothing in Parquet, and an empty cell is one byte in CSV; in memory all take eight."""
+    equal, commas, small = tmp_path / "a.parquet", tmp_path / "b.csv", tmp_path / "c.npy"
+    pa.parquet.write_table(pa.table({"a": np.zeros(200_000)}), equal)
+    written(commas, "a,b,c,d\n" + ",,,\n" * 30_000)
+    np.save(small, np.zeros((200_000, 1), dtype=np.int8))
+    assert sum(path.stat().st_size for path in (equal, commas)) < 200_000
+    for module in (selection, delimited, parquet):
+        monkeypatch.setattr(module, "MAX_BYTES", 500_000)
+    for path in (equal, commas, small):
+        with pytest.raises(DataError, match=f"{path.name}: required at most 500000 bytes of numbers"):
+            tables.read(path)
+    assert len(tables.read(written(commas, "a,b,c,d\n" + ",,,1\n" * 1_000)).values) == 1_000
+
+
+def test_gzipped_text_is_counted_while_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "a.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 100_000))
+    monkeypatch.setattr(delimited, "MAX_BYTES", 100_000)
+    with pytest.raises(DataError, match="at most 100000 bytes of text once unpacked"):
+        tables.read(path)
+
+
+def test_wide_tables(tmp_path: Path) -> None:
+    """The header is longer than the first reading, and no step looks through all columns for each column."""
+    names = [f"sensor_channel_number_{i}" for i in range(4000)]
+    values = np.arange(8000.0).reshape(2, 4000)
+    text = "\n".join(",".join(map(str, row)) for row in (names, *values.tolist()))
+    recordings = tables.read(written(tmp_path / "a.csv", text))
+    assert recordings.names == tuple(names)
+    np.testing.assert_array_equal(recordings.values, values)
+
+
 # One header
 
 
@@ -310,11 +502,11 @@ def test_files_and_pipes_agree_on_the_header(tmp_path: Path, name: str) -> None:
 def test_the_header_of_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only calls can tell: every reading gives the same names."""
     seen: list[str] = []
-    monkeypatch.setattr(delimited, "header_of", lambda text, file: seen.append(file) or header_of(text, file))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(delimited, "header_of", lambda *given: seen.append(given[1]) or header_of(*given))  # type: ignore[func-returns-value]
     paths = [written(tmp_path / name, "a,b\n1,2\n") for name in ("1.csv", "2.csv")]
     found = tables.find(tmp_path)
     assert found.columns == ["a", "b"]
-    assert tables.read_table(found, None, None, None)[0].num_rows == 2
+    assert len(tables.read_table(found, Selection(), None)[0].values) == 2
     assert seen == [str(path) for path in paths]
 
 

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from psimlearn.choose.search import Space
 from psimlearn.choose.settings import Settings
+from psimlearn.files.features import width
 from psimlearn.filter import Stack
 from psimlearn.filter.features import Persistent
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
@@ -74,7 +73,7 @@ def _recipes(settings: Settings, data: Trajectories) -> tuple[Recipe, ...]:
     if settings.literal:
         return (settings.standard,)
     n, window, features = data.n_channels, settings.features.window, settings.features
-    d = features(np.zeros((1, window, n))).shape[1]
+    d = width(features, n)
     lags = (settings.lags,) if settings.lags is not None else _lags(window, d, n)
     weights = BELIEF_WEIGHTS if settings.belief_weight is None else (settings.belief_weight,)
     rank = None if settings.rank == "auto" else settings.rank

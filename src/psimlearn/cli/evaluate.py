@@ -36,14 +36,17 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 )
 @options.output("Write the errors to a .csv or .parquet file too.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
-@options.columns(inputs=False)
+@options.reading
 @options.force
-def evaluate(model: Path, data: str, output: Path | None, report: Path | None, force: bool, **others: Any) -> None:
+def evaluate(
+    model: Path, data: tuple[str, ...], output: Path | None, report: Path | None, force: bool, **others: Any
+) -> None:
     """Measure a filter on recordings that it has not seen, beside simple methods.
 
     Shows the error by steps ahead of the filter, the training mean, the last observation and an autoregression, and the
     share of observations within the filter's intervals. Errors are squared, in standard deviations of the training
-    data, summed over channels.
+    data, summed over channels. The errors of a model of symbols are nats per symbol, beside those of frequencies and
+    bigrams in --train.
 
     \b
     Examples:
@@ -57,6 +60,7 @@ def evaluate(model: Path, data: str, output: Path | None, report: Path | None, f
     from psimlearn.cli.tables import coverage_table, error_table
     from psimlearn.evaluate import errors_by_horizon
     from psimlearn.report.plots import check_installed
+    from psimlearn.train.losses import LogLoss
 
     for path in (output, report):
         check_free(path, force)
@@ -66,13 +70,17 @@ def evaluate(model: Path, data: str, output: Path | None, report: Path | None, f
     given = read_for(saved, data, others).data
     filter = saved.filter
     steps = others["steps"] or max(1, min(filter.features.window, int(given.lengths.max()) - 1))
-    errors = {
-        name: errors_by_horizon(method, given, steps, skip=1, scale=filter.scaling.scale)
-        for name, method in _beside(saved, given, steps, others).items()
-    }
-    click.echo(f"{given}\nautoregression: fitted to {others['train'] or 'the recordings it is not scored on'}")
-    error_table(errors, "squared error by steps ahead, in standard deviations, channels summed")
-    if filter.calibration is not None:
+    symbolic = filter.alphabet is not None
+    scored: Any = {"measure": LogLoss().nats} if symbolic else {"scale": filter.scaling.scale}
+    beside = (_symbols_beside if symbolic else _beside)(saved, given, steps, others)
+    errors = {name: errors_by_horizon(method, given, steps, skip=1, **scored) for name, method in beside.items()}
+    fitted = others["train"] or (None if symbolic else "the recordings it is not scored on")
+    click.echo(f"{given}" + (f"\n{'k-grams' if symbolic else 'autoregression'}: fitted to {fitted}" if fitted else ""))
+    unit = "nats per symbol" if symbolic else "squared error"
+    error_table(errors, f"{unit} by steps ahead" + ("" if symbolic else ", in standard deviations, channels summed"))
+    if symbolic:
+        click.echo(f"the likeliest symbol is right at {_share_right(filter, given):.1%} of rows, one step ahead")
+    elif filter.calibration is not None:
         coverage_table(filter, given, (1, steps), LEVELS)
     click.echo(f"mean log-likelihood of a row: {filter.log_likelihood(given).mean():.4g} nats")
     if output is not None:
@@ -107,6 +115,26 @@ def _beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[
     except DataError as error:
         options.say(f"note: no autoregression to compare with: {error}")
     return methods | {"PSIM": saved.filter}
+
+
+def _symbols_beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[str, Any]:
+    """The filter of symbols beside counts of symbols and of pairs, if there are recordings to count in."""
+    from psimlearn.baselines import KGram
+    from psimlearn.cli.models import read_for
+
+    if not others["train"]:
+        return {"PSIM": saved.filter}
+    train = read_for(saved, others["train"], others).data
+    return {"frequencies": KGram.fit(train, 1), "bigrams": KGram.fit(train, 2), "PSIM": saved.filter}
+
+
+def _share_right(filter: Any, given: Any) -> float:
+    """The share of observed symbols that were the likeliest, given the symbols before them."""
+    import numpy as np
+
+    expected, truth = filter.forecast(given, 1)[:, 0], given.values
+    seen = ~np.isnan(truth).any(axis=1)
+    return float(np.mean(expected[seen].argmax(axis=1) == truth[seen].argmax(axis=1)))
 
 
 def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[str]:
@@ -146,9 +174,10 @@ def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[st
     help="Decides which recordings are held out together.",
 )
 @options.output("Write the errors of every fold to a .csv or .parquet file too.")
-@options.columns()
+@options.reading
+@options.columns
 @options.force
-def compare(data: str, output: Path | None, force: bool, **others: Any) -> None:
+def compare(data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> None:
     """Compare methods on recordings, each fitted and scored on the same folds.
 
     Every recording is held out once; a single recording is cut in time. Each method chooses its settings on a part of
@@ -163,15 +192,16 @@ def compare(data: str, output: Path | None, force: bool, **others: Any) -> None:
     """
     import numpy as np
 
-    from psimlearn.cli.columns import Columns
+    from psimlearn.cli.columns import columns_of, reading_of
     from psimlearn.cli.comparison import compared
     from psimlearn.cli.files import check_free, write_table
     from psimlearn.cli.recordings import recordings
     from psimlearn.cli.tables import comparison_table
 
     check_free(output, force)
-    columns = Columns(others["id"], others["time"], others["channels"], others["inputs"] or ())
-    given = recordings(data, columns, guess=not others["no_guess"]).data
+    if others["symbols"]:
+        raise click.UsageError("--symbols: compare takes recordings of numbers. Fit and evaluate models of symbols.")
+    given = recordings(data, columns_of(others), reading_of(others)).data
     titles = {name: TITLES[name] for name in others["methods"]}
     comparison, seconds = compared(given, titles, others)
     click.echo(f"{given}, {comparison.errors.shape[1]} folds")

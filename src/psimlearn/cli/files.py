@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from psimlearn.cli.formats import csv_cell, csv_numbers
+from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
 from psimlearn.files.atomic import atomic
+from psimlearn.recordings.times import times_of
 from psimlearn.shapes import Float
 
-__all__ = ["check_free", "check_names", "csv_text", "write_table", "write_text", "written"]
+__all__ = ["check_free", "check_names", "csv_text", "kept", "write_table", "write_text", "written"]
 
 CHUNK = 4096
 """Rows that are formatted at a time."""
@@ -48,15 +50,37 @@ def check_names(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[BufferedIOBase]:
-    """A file to write to, which gets its name when it is complete."""
+def written(path: Path, keep_whole_lines: bool = False) -> Iterator[BufferedIOBase]:
+    """A file to write to, which gets its name when it is complete.
+
+    Args:
+        path: the file.
+        keep_whole_lines: keep the lines that are whole if writing is stopped or fails.
+    """
     try:
-        with atomic(path) as file:
+        with atomic(path, keep_whole_lines) as file:
             yield file
     except OSError as error:
         raise DataError(
             f"{path}: required a file that can be written, received: {error}. Check folder and space."
         ) from error
+
+
+@contextmanager
+def kept(path: Path) -> Iterator[BufferedIOBase]:
+    """A file to write lines to. If writing is stopped or fails, the whole lines get its name, and a message says so."""
+    some = False
+    try:
+        with written(path, keep_whole_lines=True) as file:
+            try:
+                yield file
+            except BaseException:
+                some = file.tell() > 0
+                raise
+    except BaseException:
+        if some:
+            say(f"psimlearn: the answers so far are kept in {path}.")
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -66,7 +90,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_table(
-    path: Path | None, keys: Mapping[str, Sequence[Any]], names: Sequence[str], rows: Float[np.ndarray, "rows columns"]
+    path: Path | None,
+    keys: Mapping[str, Sequence[Any]],
+    names: Sequence[str],
+    rows: Float[np.ndarray, "rows columns"],
+    times: Sequence[str] = (),
 ) -> None:
     """Write a table as Parquet or CSV, by the ending of the path; as CSV to standard output without a path.
 
@@ -75,6 +103,7 @@ def write_table(
         keys: columns of ids, times and the like, which come first.
         names: the names of the columns of numbers.
         rows: the numbers; NaN becomes an empty cell.
+        times: keys that are times: numbers and instants in Parquet, as they came in CSV.
     """
     check_names([*keys, *names])
     if path is None:
@@ -88,7 +117,7 @@ def write_table(
         if path.suffix == ".csv":
             file.writelines(text.encode() for text in csv_text(keys, names, rows))
         else:
-            _write_parquet(file, keys, names, rows)
+            _write_parquet(file, {n: _typed(c) if n in times else list(c) for n, c in keys.items()}, names, rows)
 
 
 def csv_text(
@@ -104,10 +133,24 @@ def csv_text(
 
 def _write_parquet(
     file: BufferedIOBase,
-    keys: Mapping[str, Sequence[Any]],
+    keys: Mapping[str, Any],
     names: Sequence[str],
     rows: Float[np.ndarray, "rows columns"],
 ) -> None:
     pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
     numbers = dict(zip(names, rows.T, strict=True))
-    parquet.write_table(pa.table({**{name: list(column) for name, column in keys.items()}, **numbers}), file)
+    parquet.write_table(pa.table({**keys, **numbers}), file)
+
+
+def _typed(times: Sequence[Any]) -> Any:
+    """Times as numbers or instants; as they are where they are written in another way."""
+    pa = imported("pyarrow", "data")
+    try:
+        found = times_of(times)
+    except DataError:
+        return list(times)
+    if found.kind == "duration":
+        return list(times)
+    if found.kind == "number":
+        return found.ticks
+    return pa.array(found.ticks, pa.timestamp("ns", tz="UTC" if found.kind == "instant" else None))

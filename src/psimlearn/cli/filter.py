@@ -1,6 +1,7 @@
 """`psimlearn filter`: the answers of a filter to every row, of files or live."""
 
 import sys
+from contextlib import nullcontext
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
@@ -11,33 +12,32 @@ from psimlearn.cli import options
 
 __all__ = ["filtering"]
 
+FILES_ONLY = ("resample", "sort", "array", "channels_first")
+"""Options that mend or choose rows of files, which a row that is answered at once cannot obey."""
+
 
 @click.command("filter")
 @options.model
-@click.argument("data", metavar="[DATA]", required=False, default="-")
+@click.argument("data", metavar="[DATA..]", nargs=-1)
 @options.output("A .csv or .parquet file [default: CSV on standard output].")
 @click.option("--ahead", default=1, show_default=True, type=click.IntRange(1), help="Steps to forecast at every row.")
-@options.columns(inputs=False)
-@click.option(
-    "--header",
-    metavar="A,B,..",
-    callback=options.names,
-    help="Names of the columns, if rows on standard input have no header.",
-)
+@options.reading
 @options.force
-def filtering(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
+def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> int:
     """Run a filter over recordings, or over rows as they arrive.
 
     For every row, print the log-likelihood of the row given the rows before it (low is unusual), and for each channel C
-    the expected value (C.expected, with standard deviation C.std) and the forecasts (C.ahead1, C.ahead1.std, ..). Rows
-    keep their order, ids and times.
+    the expected value (C.expected, with standard deviation C.std) and the forecasts (C.ahead1, C.ahead1.std, ..). For
+    a model of symbols, C is a symbol, and its expected value is its probability. A hint H has its estimate after the
+    row (H.estimated). Rows keep their order, ids and times.
 
-    If DATA is a CSV, Parquet or npz file, or a folder of them, everything is checked before anything is written.
+    If DATA are CSV, Parquet, npz or npy files, or folders of them, everything is checked before anything is written.
 
     Without DATA, or with -, read rows from standard input, as CSV with a header or as JSON lines, and answer each row
     at once in the same form: in a pipe, for hours, in constant memory. A cell that is no number is reported on
     standard error and taken as not observed; a line that is no row is reported, left out, and answered by empty cells.
-    If the model was learnt with an id column, rows of different recordings may alternate.
+    If the model was learnt with an id column, rows of different recordings may alternate. If it is stopped, by Ctrl-C
+    or SIGTERM, OUTPUT keeps the answers so far.
 
     \b
     Examples:
@@ -48,53 +48,73 @@ def filtering(model: Path, data: str, output: Path | None, force: bool, **others
     from psimlearn.cli.files import check_free
 
     check_free(output, force)
-    (_stream if data == "-" else _file)(model, data, output, **others)
+    return (_stream if data in ((), ("-",)) else _file)(model, data, output, **others)
 
 
-def _file(model: Path, data: str, output: Path | None, **others: Any) -> None:
+def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
     import numpy as np
 
     from psimlearn.cli.files import check_names, write_table
     from psimlearn.cli.models import opened, read_for
+    from psimlearn.cli.symbols import symbol_columns, symbol_names
     from psimlearn.filter.tabulate import answer_names, answers_to
 
-    if others["header"]:
-        raise click.UsageError("--header is for rows on standard input; files bring their header.")
     saved = opened(model)
-    names = answer_names(saved.channels, others["ahead"])
+    filter, hints = saved.filter, saved.columns.hints if saved.filter.hinting is not None else ()
+    alphabet, steps = filter.alphabet, others["ahead"]
+    names = answer_names(saved.channels, steps) if alphabet is None else symbol_names(alphabet, steps)
+    names += [f"{hint}.estimated" for hint in hints]
     check_names(names)
     given = read_for(saved, data, others)
     check_names([*given.keys, *names])
-    _check_ahead(saved.filter, others["ahead"])
-    rows = answers_to(saved.filter, given.data, others["ahead"])
-    placed = np.empty_like(rows)
-    placed[given.order] = rows
-    write_table(output, given.keys, names, placed)
+    _check_ahead(filter, steps)
+    rows = answers_to(filter, given.data, steps)
+    if alphabet is not None:
+        rows = symbol_columns(rows, len(alphabet))
+    if hints:
+        rows = np.concatenate([rows, filter.hints(given.data)], axis=1)
+    keys, answers = given.answered(rows)
+    write_table(output, keys, names, answers, given.times)
+    return 0
 
 
-def _stream(model: Path, data: str, output: Path | None, **others: Any) -> None:
-    from psimlearn.cli.files import check_names, written
-    from psimlearn.cli.models import opened
+def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
+    from psimlearn.cli.files import check_names, kept
+    from psimlearn.cli.models import SYMBOL, opened
     from psimlearn.cli.rows import Wanted
-    from psimlearn.cli.stream import stream
-    from psimlearn.filter.tabulate import answer_names
+    from psimlearn.cli.signals import exit_code
+    from psimlearn.cli.stream import names_of_answers, stream
+    from psimlearn.recordings.alphabet import Alphabet
+    from psimlearn.recordings.cells import Absent
+    from psimlearn.recordings.times import step_of
 
+    for option in FILES_ONLY:
+        if others[option]:
+            raise click.UsageError(
+                f"--{option.replace('_', '-')} is for files; rows on standard input come one by one."
+            )
     saved = opened(model)
     id, time = (
         others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
     )
-    wanted = Wanted(saved.channels, saved.columns.inputs, id, time)
-    check_names([*(name for name in (id, time) if name), *answer_names(saved.channels, others["ahead"])])
+    alphabet, columns = saved.filter.alphabet, saved.columns
+    channels = saved.channels if alphabet is None else (others["symbols"] or columns.symbols or SYMBOL,)
+    categories = {name: Alphabet(words) for name, words in columns.categories.items()}
+    absent = Absent.of(others["missing"] or columns.missing)
+    step = None if others["step"] == "none" else step_of(others["step"], "--step") if others["step"] else saved.step
+    time_format = others["time_format"] or columns.time_format
+    wanted = Wanted(channels, columns.inputs, id, time, alphabet, categories, absent, time_format, step)
+    check_names([*(name for name in (id, time) if name), *names_of_answers(wanted, others["ahead"])])
     _check_ahead(saved.filter, others["ahead"])
     source, out = sys.stdin.fileno(), cast(BufferedIOBase, sys.stdout.buffer)
     try:
-        if output is None:
-            stream(saved.filter, wanted, others["ahead"], source, out, others["header"])
-        else:
-            with written(output) as file:
-                stream(saved.filter, wanted, others["ahead"], source, file, others["header"])
-    except KeyboardInterrupt:
+        with nullcontext(out) if output is None else kept(output) as answers:
+            header = () if others["no_header"] else others["header"]
+            stream(saved.filter, wanted, others["ahead"], source, answers, header)
+    except KeyboardInterrupt as stop:
         options.say("psimlearn: stopped.")
+        return exit_code(stop)
+    return 0
 
 
 def _check_ahead(filter: Any, steps: int) -> None:

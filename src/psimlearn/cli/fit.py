@@ -21,16 +21,27 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
 @click.command()
 @options.data
 @options.output("The model file.", "model.psim")
-@options.columns()
+@options.reading
+@options.columns
 @click.option(
-    "--window", default=5, show_default=True, type=click.IntRange(1), help="Steps ahead that a belief describes."
+    "--hints", metavar="H,..", callback=options.names, help="Columns measured in training only, to be estimated later."
 )
+@click.option(
+    "--group", metavar="COLUMN", help="Recordings with the same cell here stay together: all held out, or none of them."
+)
+@click.option(
+    "--window",
+    type=click.IntRange(1),
+    help="Steps ahead that a belief describes [default: 5, or fewer for many symbols].",
+)
+@click.option("--lags", type=click.IntRange(1), help="Last rows that a step sees [default: chosen].")
 @click.option(
     "--learner",
     default="ridge",
     show_default=True,
-    type=click.Choice(["ridge", "rff", "auto"]),
-    help="Linear regression, random Fourier features for nonlinear systems, or the better of both.",
+    type=click.Choice(["ridge", "rff", "auto", "logistic"]),
+    help="Linear regression, random Fourier features for nonlinear systems, or the better of both; logistic regression "
+    "for symbols.",
 )
 @click.option(
     "--validation",
@@ -43,11 +54,11 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
 @click.option("--seed", default=0, show_default=True, help="Seed of the choice of held-out recordings.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
 @options.force
-def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any) -> None:
+def fit(data: tuple[str, ...], output: Path, report: Path | None, force: bool, **others: Any) -> None:
     """Learn a filter from recordings and save it.
 
-    DATA is a CSV, Parquet or npz file, a folder of such files (one recording each, unless --id tells them apart), or -
-    for standard input. Every row is one moment, every column of numbers a channel; empty cells and NA mean "not
+    DATA are CSV, Parquet, npz or npy files, folders of such files (one recording each, unless --id tells them apart),
+    or - for standard input. Every row is one moment, every column of numbers a channel; empty cells and NA mean "not
     observed". In an npz archive every array (time, channel) is a recording. At the end, print the chosen settings, and
     the errors on held-out recordings beside those of simple methods.
 
@@ -56,10 +67,12 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
     \b
     Examples:
       psimlearn fit walks.csv --id trial --time t -o walks.psim
-      psimlearn fit recordings/ --inputs motor1,motor2 --report arm.html
+      psimlearn fit recordings/*.csv --inputs motor1,motor2 --report arm.html
+      psimlearn fit log.csv --time Date,Time --time-format '%d/%m/%Y %H:%M:%S' --missing -999
+      psimlearn fit visits.csv --id patient --symbols ward
       zcat big.csv.gz | psimlearn fit - --learner auto -o big.psim
     """
-    from psimlearn.cli.columns import Columns
+    from psimlearn.cli.columns import columns_of, reading_of
     from psimlearn.cli.files import check_free, write_text
     from psimlearn.cli.progress import command, learnt
     from psimlearn.cli.recordings import recordings
@@ -70,23 +83,22 @@ def fit(data: str, output: Path, report: Path | None, force: bool, **others: Any
         check_free(path, force)
     if report is not None:
         check_installed()
-    columns = Columns(others["id"], others["time"], others["channels"], others["inputs"] or ())
-    given = recordings(data, columns, guess=not others["no_guess"])
-    held_out = others["validation"]
+    reading = reading_of(others)
+    given = recordings(data, columns_of(others), reading)
+    alphabet, held_out = given.data.alphabet, others["validation"]
     if isinstance(held_out, str):
-        held_out = recordings(held_out, given.columns, guess=False).data
-    model = learnt(
-        PSIM(
-            others["window"],
-            learner=others["learner"],
-            validation=held_out,
-            random_state=others["seed"],
-        ),
-        given.data,
-        given.columns,
+        held_out = recordings(held_out, given.columns, reading._replace(guess=False), alphabet=alphabet).data
+    model = PSIM(
+        others["window"] or "auto",
+        features="stack" if alphabet is None else "onehot",
+        learner=others["learner"],
+        lags=others["lags"] or "auto",
+        validation=held_out,
+        random_state=others["seed"],
     )
+    model = learnt(model, given.data, given.columns, given.groups)
     model.save(output)
-    click.echo(model.summary() + f"\n\nsaved to {output}")
+    options.echo(model.summary() + f"\n\nsaved to {output}")
     if report is not None:
         from psimlearn.report import fit_page
 

@@ -11,6 +11,8 @@ __all__ = ["forecast"]
 
 PARTS = ("", ".std", ".low", ".high")
 """Ends of the names of a channel's columns: its mean, standard deviation and bounds."""
+LIKELIEST = "likeliest"
+"""The column of the likeliest symbol."""
 
 
 @click.command()
@@ -26,52 +28,63 @@ PARTS = ("", ".std", ".low", ".high")
 )
 @click.option("--future-inputs", metavar="DATA", help="Inputs of the rows to predict, for a model with inputs.")
 @options.output("A .csv or .parquet file [default: CSV on standard output].")
-@options.columns(inputs=False)
+@options.reading
 @options.force
-def forecast(model: Path, data: str, output: Path | None, force: bool, **others: Any) -> None:
+def forecast(model: Path, data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> None:
     """Predict the rows after the end of each recording.
 
     For each recording and step, print the mean of each channel C, its standard deviation C.std, and the bounds C.low
     and C.high of an interval that contains the given share of observations. Beyond the calibrated steps, C.std, C.low
-    and C.high are empty. Without --future-inputs, a model with inputs gives the wider intervals of unknown inputs.
+    and C.high are empty. Without --future-inputs, a model with inputs gives the wider intervals of unknown inputs. A
+    model of symbols prints the likeliest symbol and the probability of each.
 
     \b
     Examples:
       psimlearn forecast arm.psim today.csv --steps 20
       psimlearn forecast arm.psim today.csv --steps 20 --future-inputs plan.csv -o next.parquet
     """
-    import numpy as np
-
     from psimlearn.cli.files import check_free, check_names, write_table
     from psimlearn.cli.models import opened, read_for
 
     check_free(output, force)
     saved, steps = opened(model), others["steps"]
-    names = [f"{channel}{part}" for channel in saved.channels for part in PARTS]
-    check_names(["step", *names])
+    symbolic = saved.filter.alphabet is not None
+    names = [f"{channel}{part}" for channel in saved.channels for part in (PARTS[:1] if symbolic else PARTS)]
+    likeliest = [LIKELIEST] if symbolic else []
+    check_names(["step", *likeliest, *names])
     given = read_for(saved, data, others)
-    recordings = given.data
-    several = len(recordings) > 1 or given.columns.id
+    several = len(given.data) > 1 or given.columns.id
     recording = next(iter(given.keys), "recording")
-    check_names([*([recording] if several else []), "step", *names])
+    check_names([*([recording] if several else []), "step", *likeliest, *names])
+    rows, symbols = _predicted(saved, given, others)
+    ids = given.data.ids or range(len(given.data))
+    keys: dict[str, list[Any]] = {recording: [id for id in ids for _ in range(steps)]} if several else {}
+    keys |= {"step": [*range(1, steps + 1)] * len(given.data)} | dict(zip(likeliest, [symbols], strict=False))
+    write_table(output, keys, names, rows)
+
+
+def _predicted(saved: Any, given: Any, others: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """A row of numbers for each recording and step; and for symbols, the likeliest ones."""
+    import numpy as np
+
+    filter, steps, n = saved.filter, others["steps"], len(given.data) * others["steps"]
     inputs = _future_inputs(saved, given, others)
-    filter = saved.filter
-    state = filter.run(recordings, None if inputs is None else inputs[:, 0])[1]
+    state = filter.run(given.data, None if inputs is None else inputs[:, 0])[1]
+    if filter.alphabet is not None:
+        probabilities = filter.ahead(state, steps, inputs)
+        return probabilities.reshape(n, -1), filter.alphabet.likeliest(probabilities).ravel().tolist()
     prediction = filter.predict(state, steps, inputs)
     if prediction.inputs != "known":
         options.say("The inputs to come are not known, so the intervals are wide; --future-inputs makes them narrower.")
     low, high = prediction.interval(others["coverage"])
-    rows = np.stack([prediction.mean, prediction.std, low, high], axis=-1).reshape(len(recordings) * steps, -1)
-    ids = recordings.ids or range(len(recordings))
-    keys: dict[str, list[Any]] = {recording: [id for id in ids for _ in range(steps)]} if several else {}
-    write_table(output, keys | {"step": [*range(1, steps + 1)] * len(recordings)}, names, rows)
+    return np.stack([prediction.mean, prediction.std, low, high], axis=-1).reshape(n, -1), []
 
 
 def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
     """The inputs of the rows to predict (recording, step, input), recordings in the order of DATA."""
     import numpy as np
 
-    from psimlearn.cli.columns import Columns
+    from psimlearn.cli.columns import NO_COLUMNS, reading_of
     from psimlearn.cli.recordings import recordings
     from psimlearn.errors import DataError
 
@@ -89,7 +102,11 @@ def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
                 "inputs, received none. Give a file with the inputs of the rows to predict."
             )
         return None
-    future = recordings(source, Columns(given.columns.id, None, saved.columns.inputs, ()), guess=False).data
+    known = given.columns
+    columns = NO_COLUMNS._replace(
+        id=known.id, channels=saved.columns.inputs, missing=known.missing, categories=known.categories
+    )
+    future = recordings(source, columns, reading_of(others)._replace(guess=False)).data
     if len(future) == len(given.data) == 1:
         found = {given.data.ids[0]: future[0].values}
     else:

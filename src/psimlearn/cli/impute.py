@@ -15,14 +15,15 @@ __all__ = ["impute"]
 @options.data
 @options.output("A .csv or .parquet file [default: CSV on standard output].")
 @click.option("--std", is_flag=True, help="Add the standard deviation of each value, C.std; 0 if it was observed.")
-@options.columns(inputs=False)
+@options.reading
 @options.force
-def impute(model: Path, data: str, output: Path | None, std: bool, force: bool, **others: Any) -> None:
+def impute(model: Path, data: tuple[str, ...], output: Path | None, std: bool, force: bool, **others: Any) -> None:
     """Fill the gaps of recordings from both sides.
 
     Each missing value becomes its expectation given the whole recording: all rows before and after it, and the other
-    channels of its row. Observed values stay as they are. Rows keep their order, ids and times. The model must be
-    linear or use random features.
+    channels of its row. Observed values stay as they are. Rows keep their order, ids and times; if rows are missing
+    between the times given, they are added, and recordings come one after the other. The model must be linear or use
+    random features.
 
     \b
     Examples:
@@ -40,6 +41,6 @@ def impute(model: Path, data: str, output: Path | None, std: bool, force: bool, 
     given = read_for(saved, data, others)
     smoothed = smooth(saved.filter, given.data)
     parts = {"": smoothed.mean, ".std": smoothed.std} if std else {"": smoothed.mean}
-    rows = np.empty((len(smoothed.mean), len(saved.channels) * len(parts)))
-    rows[given.order] = np.stack(list(parts.values()), axis=-1).reshape(len(rows), -1)
-    write_table(output, given.keys, [f"{channel}{part}" for channel in saved.channels for part in parts], rows)
+    rows = np.stack(list(parts.values()), axis=-1).reshape(len(smoothed.mean), -1)
+    keys, filled = given.answered(rows, holes=True)
+    write_table(output, keys, [f"{channel}{part}" for channel in saved.channels for part in parts], filled, given.times)

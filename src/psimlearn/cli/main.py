@@ -3,13 +3,13 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from psimlearn import __version__
-from psimlearn.cli import INTERRUPTED
 from psimlearn.cli.completion import completion
 from psimlearn.cli.demo import demo
 from psimlearn.cli.evaluate import compare, evaluate
@@ -18,7 +18,9 @@ from psimlearn.cli.fit import fit
 from psimlearn.cli.forecast import forecast
 from psimlearn.cli.impute import impute
 from psimlearn.cli.info import info
+from psimlearn.cli.options import say
 from psimlearn.cli.reproduce import reproduce
+from psimlearn.cli.signals import exit_code, unwinding
 from psimlearn.errors import PsimlearnError
 
 __all__ = ["cli"]
@@ -32,18 +34,43 @@ class Errors(click.Group):
         given = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in given
         others |= {"standalone_mode": False, "args": [word for word in given if word != "--debug"]}
-        sys.exit(_left(lambda: super(Errors, self).main(*rest, **others), debug))
+        with unwinding():
+            sys.exit(_left(lambda: super(Errors, self).main(*rest, **others), debug))
+
+    def make_context(self, *args: Any, **others: Any) -> click.Context:
+        """Parse the words of a command line, and print help."""
+        with _unseen_by_click():
+            return super().make_context(*args, **others)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        with _unseen_by_click():
+            return super().invoke(ctx)
+
+
+class ReaderLeftError(Exception):
+    """The reader of our output, such as head, has ended, which is no error."""
+
+
+@contextmanager
+def _unseen_by_click() -> Iterator[None]:
+    """Click would exit with code 1 at a BrokenPipeError."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderLeftError from error
 
 
 def _left(run: Callable[[], Any], debug: bool) -> int:
     """Run a command, report its error if there is one, and return the exit code."""
     try:
         code = run()
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("psimlearn: stopped; nothing was written.", err=True)
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, such as head, has ended: drop the rest of the buffer
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort) as stop:
+        say("psimlearn: stopped; nothing was written.")
+        return exit_code(stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__)
+    except (BrokenPipeError, ReaderLeftError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drop the rest of the buffer
         return 0
     except click.UsageError as error:
         error.show()
@@ -51,7 +78,7 @@ def _left(run: Callable[[], Any], debug: bool) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        click.echo(f"psimlearn: {_in_one_line(error)}", err=True)
+        say(f"psimlearn: {_in_one_line(error)}")
         return 2
     return code if isinstance(code, int) else 0
 

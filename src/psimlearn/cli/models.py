@@ -1,17 +1,22 @@
 """Model files, and recordings read with the columns of a model."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from psimlearn.cli.columns import NO_COLUMNS, Columns
+from psimlearn.cli.columns import NO_COLUMNS, Columns, columns_in, columns_of, reading_of
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.files.model import read
 from psimlearn.filter import Filter
 from psimlearn.filter.outside import far_channels, said_of
+from psimlearn.recordings.steps import check_step
 
-__all__ = ["Model", "opened", "read_for"]
+__all__ = ["SYMBOL", "Model", "opened", "read_for"]
+
+SYMBOL = "symbol"
+"""The column of symbols, if the model does not know its name."""
 
 
 class Model(NamedTuple):
@@ -20,10 +25,14 @@ class Model(NamedTuple):
     filter: Filter
     report: Mapping[str, Any]
     columns: Columns
+    step: float | None = None
+    """The seconds between rows in training, if they are known."""
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The names of the channels, or channel0, channel1, .. if they had none."""
+        """The names of the channels, or channel0, channel1, .. if they had none; for symbols, the symbols."""
+        if self.filter.alphabet is not None:
+            return tuple(map(str, self.filter.alphabet.symbols))
         return self.filter.names or tuple(f"channel{i}" for i in range(len(self.filter.scaling.mean)))
 
 
@@ -31,26 +40,41 @@ def opened(path: Path) -> Model:
     """Read a model file; a file written from Python knows the names of its channels, but no other columns."""
     saved = read(path)
     report = saved.notes.get("report", {})
-    noted = report.get("columns", {})
-    columns = Columns(noted.get("id"), noted.get("time"), saved.filter.names, tuple(noted.get("inputs", ())))
-    return Model(saved.filter, report, columns)
+    columns = columns_in(report.get("columns", {}))._replace(channels=saved.filter.names)
+    return Model(saved.filter, report, columns, saved.notes.get("step"))
 
 
-def read_for(model: Model, source: str, options: Mapping[str, Any]) -> Any:
-    """Recordings with the columns of a model, unless the options --id, --time and --no-guess say otherwise."""
+def read_for(model: Model, sources: str | Sequence[str], options: Mapping[str, Any]) -> Any:
+    """Recordings with the columns of a model, unless the options --id, --time and the like say otherwise."""
     from psimlearn.cli.recordings import recordings
 
-    columns = Columns(options["id"], options["time"], model.filter.names, model.columns.inputs)
-    guess = not options["no_guess"]
-    given = recordings(source, columns, guess, usual=model.columns if guess else NO_COLUMNS)
-    received, required = (given.data.n_channels, given.data.n_inputs), (len(model.channels), _n_inputs(model.filter))
+    usual, alphabet = model.columns, model.filter.alphabet
+    columns = columns_of(options)._replace(
+        channels=None if alphabet is not None else model.filter.names,
+        inputs=usual.inputs,
+        symbols=None if alphabet is None else options["symbols"] or usual.symbols or SYMBOL,
+        missing=options["missing"] or usual.missing,
+        time_format=options["time_format"] or usual.time_format,
+        categories=usual.categories,
+    )
+    reading = reading_of(options)
+    if reading.step == "auto" and model.step is not None:
+        reading = reading._replace(step=model.step)
+    given = recordings(sources, columns, reading, usual if reading.guess else NO_COLUMNS, alphabet)
+    try:
+        check_step(model.step, given.data.step, int(given.data.lengths.max()))
+    except DataError as error:
+        advice = "Use --resample without --step, or --step none if the times are not to be trusted."
+        raise DataError(re.sub(r"Resample:.*", advice, str(error))) from error
+    received = (given.data.n_channels, given.data.n_inputs)
+    required = (len(model.filter.scaling.mean), _n_inputs(model.filter))
     if received != required:
         raise DataError(
-            f"{source}: required {required[0]} channels and {required[1]} inputs as in training, received "
+            f"{sources}: required {required[0]} channels and {required[1]} inputs as in training, received "
             f"{received[0]} and {received[1]}. Name the columns as they were named in training."
         )
     if far := far_channels(model.filter, given.data):
-        say(f"note: {source}: {said_of(far)}.")
+        say(f"note: {sources if isinstance(sources, str) else ', '.join(sources)}: {said_of(far)}.")
     return given
 
 

@@ -4,7 +4,8 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
@@ -18,7 +19,12 @@ __all__ = ["bar", "command", "learnt", "left_in_words", "watched"]
 
 RACERS = 5
 """How many runs race, as a rule: three kinds, and two more ridges for the best of them."""
-DOING = {"trying settings": "trying settings", "racing": "rounds of training", "training": "training on everything"}
+DOING: dict[Stage, str] = {
+    "trying settings": "trying settings",
+    "racing": "rounds of training",
+    "training with gaps": "training with gaps",
+    "training": "training on everything",
+}
 
 
 def command() -> str:
@@ -72,7 +78,7 @@ class Pace:
         return (now - self.began) / self.rounds * self._rounds_left(stage, done, total)
 
     def _rounds_left(self, stage: Stage, done: int, total: int) -> int:
-        if stage == "training":
+        if stage in ("training", "training with gaps"):
             return total - done
         if self.race is None or total > self.race:  # the leader runs to the end
             return 2 * total - done
@@ -121,10 +127,12 @@ class Shown(Watch):
         return "training" if self.stage == "training" else "choice of settings"
 
 
-def learnt(model: Any, data: Any, columns: Columns) -> Any:
+def learnt(model: Any, data: Any, columns: Columns, groups: Sequence[Any] | None = None) -> Any:
     """Fit a model to recordings with a progress bar, and note the columns in its report."""
-    with watched() as watch:
-        model.set_params(verbose=watch).fit(data)
+    together = {} if groups is None else {"groups": groups}
+    with watched() as watch, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the recordings have .* channels")  # the reader of the files has told it
+        model.set_params(verbose=watch).fit(data, **together)
     model.set_params(verbose=False)
     model.report_ = model.report_ | {"columns": columns._asdict()}
     return model

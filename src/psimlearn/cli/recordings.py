@@ -1,5 +1,6 @@
-"""Recordings from a path or standard input. Columns for id and time are guessed by name, and the guess is told."""
+"""Recordings from paths or standard input, for the commands."""
 
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -9,23 +10,39 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psimlearn.cli.columns import NO_COLUMNS, Columns
+from psimlearn.cli.columns import AS_USUAL, NO_COLUMNS, Columns, Reading
+from psimlearn.cli.guess import advice_on_times, guessed, known, parts_of_time, tell_channels, tell_holes, tell_wide
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
-from psimlearn.recordings.tables import MAX_BYTES, Files, find, read_archives, read_table
+from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.recordings.arranged import Arranged, Roles, arranged, words_as_symbols
+from psimlearn.recordings.cells import FIRST, Absent
+from psimlearn.recordings.found import Files
+from psimlearn.recordings.regular import Timing
+from psimlearn.recordings.selection import MAX_BYTES, Selection, Table
+from psimlearn.recordings.tables import find, read_archives, read_table
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.shapes import Int
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Recordings", "recordings"]
 
-IDS = ("id", "recording", "recording_id", "trajectory", "trajectory_id", "trial", "run", "episode", "unique_id")
-TIMES = ("time", "t", "timestamp", "datetime", "date", "ds", "seconds", "time_s")
-"""Names, in small letters, that tell the meaning of a column."""
 STDIN = "standard input"
-ENDINGS = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz"}
+ENDINGS = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x93NUMPY": ".npy", b"\x1f\x8b": ".csv.gz"}
 """Endings of files by their first bytes."""
-UNEVEN = 0.5
-"""Steps in time that differ from the median step by more than this share of it are told."""
+MOST_WORDS = 100
+"""The most different words in an input."""
+OPTIONS = {
+    "Pass sort=True": "Use --sort",
+    "sort=True": "--sort",
+    "Pass duplicates='mean'": "Use --duplicates mean",
+    "Pass resample=True": "Use --resample",
+    "resample=True": "--resample",
+    "or step=None to take": "or --step none to take",
+    "or pass step=None": "or use --step none",
+    "name the format in which times are written, such as": "name the format in which times are written: --time-format",
+    "name the id if": "use --id if",
+}
+"""Words of Python in messages, and the options that mean the same."""
 
 
 class Recordings(NamedTuple):
@@ -36,118 +53,207 @@ class Recordings(NamedTuple):
     keys: dict[str, list[Any]]
     """The columns of ids and times, in the order of the file's rows."""
     order: Int[np.ndarray, " rows"]
-    """The file's row of each packed row of the recordings."""
+    """The file's row of each packed row of the recordings, -1 where there is none."""
+    made: dict[str, list[Any]]
+    """The ids and times of the packed rows, if some of them are in no file."""
+    groups: list[Any] | None = None
+    """The group of each recording."""
+
+    @property
+    def times(self) -> list[str]:
+        """The keys that are times."""
+        return [name for name in (self.columns.time,) if name in self.keys]
+
+    def answered(
+        self, rows: Float[np.ndarray, "rows columns"], holes: bool = False
+    ) -> tuple[dict[str, list[Any]], Float[np.ndarray, "some columns"]]:
+        """Ids and times, and answers, in the order of the file.
+
+        Args:
+            rows: the answer to each packed row.
+            holes: whether to answer also rows that the file lacks; always so if the recordings were resampled.
+        """
+        found = np.flatnonzero(self.order >= 0)
+        if not len(found) or (holes and len(found) < len(rows)):
+            return self.made, rows
+        places = found[np.argsort(self.order[found], kind="stable")]
+        in_file = self.order[places].tolist()
+        return {name: [column[row] for row in in_file] for name, column in self.keys.items()}, rows[places]
 
 
-def recordings(source: str, columns: Columns, guess: bool = True, usual: Columns = NO_COLUMNS) -> Recordings:
-    """Read a path, or standard input for "-".
+def recordings(
+    sources: str | Sequence[str],
+    columns: Columns,
+    reading: Reading = AS_USUAL,
+    usual: Columns = NO_COLUMNS,
+    alphabet: Alphabet | None = None,
+) -> Recordings:
+    """Read paths, or standard input for "-".
 
     Args:
-        source: a file, a folder or "-".
+        sources: files and folders, or "-".
         columns: columns that the table must have; None for those to be found.
-        guess: whether columns for id and time may be found by their names.
+        reading: how files are read.
         usual: columns for id and time that are used if the table has them: those of a model.
+        alphabet: the symbols of a model.
     """
-    with _at_hand(source) as path:
+    with _at_hand([sources] if isinstance(sources, str) else sources) as paths:
         try:
-            found = find(path)
+            found = find(paths, reading.header)
             if not found.columns:
-                return _from_archives(found)
-            columns = _known(columns, usual, found.columns)
-            return _from_table(found, _guessed(columns, found.columns) if guess else columns)
+                return _from_archives(found, reading)
+            columns = known(columns, usual, found.columns)
+            asked = guessed(columns, found.columns) if reading.guess else columns
+            return _from_table(found, asked, columns.time is None, reading, alphabet)
         except DataError as error:
-            raise DataError(str(error).replace(str(path), _called(source))) from error
-
-
-def _known(columns: Columns, usual: Columns, present: Sequence[str]) -> Columns:
-    """With the usual id and time, if the table has them and no others were asked for."""
-    if not columns.id and usual.id and usual.id not in present:
-        say(f"no column {usual.id!r}: every file is taken as one recording.")
-    id, time = (name if name in present else None for name in (usual.id, usual.time))
-    return columns._replace(id=columns.id or id, time=columns.time or time)
-
-
-def _called(source: str) -> str:
-    return STDIN if source == "-" else source
+            words = str(error)
+            for ours, theirs in (*OPTIONS.items(), *([(str(paths[0]), STDIN)] if "-" in sources else [])):
+                words = words.replace(ours, theirs)
+            raise DataError(words) from error
 
 
 @contextmanager
-def _at_hand(source: str) -> Iterator[Path]:
-    """A path; standard input is written to a file first, because tables are checked as a whole."""
-    if source != "-":
-        yield Path(source)
+def _at_hand(sources: Sequence[str]) -> Iterator[list[Path]]:
+    """Paths; standard input is written to a file first, because tables are checked as a whole."""
+    if "-" not in sources:
+        yield [Path(source) for source in sources]
         return
+    if len(sources) > 1:
+        raise DataError(f"required - alone, or files, received - among {len(sources)} paths. Give them one by one.")
     with tempfile.TemporaryDirectory() as folder:
-        start = sys.stdin.buffer.read(4)
+        start = sys.stdin.buffer.read(6)
         path = Path(folder, STDIN + next((e for begin, e in ENDINGS.items() if start.startswith(begin)), ".csv"))
         if start.startswith(b"{"):
             raise DataError(
-                f"{STDIN}: required CSV, Parquet or npz, received JSON lines. Use 'psimlearn filter' for them."
+                f"{STDIN}: required CSV, Parquet, npz or npy, received JSON lines. Use 'psimlearn filter' for them."
             )
         with path.open("wb") as file:
             size = file.write(start)
             while size <= MAX_BYTES and (chunk := sys.stdin.buffer.read(1 << 20)):
                 size += file.write(chunk)
-        yield path
+        yield [path]
 
 
-def _guessed(columns: Columns, present: Sequence[str]) -> Columns:
-    """With id and time found by name; refuses a table in which several columns have such names."""
-    taken = {*(columns.channels or ()), *columns.inputs, columns.id, columns.time}
-    for what, known in (("id", IDS), ("time", TIMES)):
-        if getattr(columns, what):
-            continue
-        found = [name for name in present if name.lower() in known and name not in taken]
-        if len(found) > 1:
-            raise DataError(
-                f"columns {found} could all be the --{what}: required one, received {len(found)}. Name it, or use "
-                "--no-guess."
-            )
-        if found:
-            purpose = "tells recordings apart" if what == "id" else "is the time"
-            say(f"guessed: column {found[0]!r} {purpose} (--{what} {found[0]}; --no-guess if not).")
-            columns = columns._replace(id=found[0]) if what == "id" else columns._replace(time=found[0])
-    return columns
-
-
-def _from_archives(found: Files) -> Recordings:
-    data = read_archives(found)
+def _from_archives(found: Files, reading: Reading) -> Recordings:
+    data = read_archives(found, reading.array, reading.channels_first)
+    if not reading.channels_first:
+        tell_wide(data, "Use --channels-first if arrays are (channel, time).")
     ids = data.ids or tuple(range(len(data)))
     keys = {"recording": [id for id, length in zip(ids, data.lengths, strict=True) for _ in range(length)]}
-    return Recordings(data, NO_COLUMNS, keys, np.arange(len(data.values)))
+    return Recordings(data, NO_COLUMNS, keys, np.arange(len(data.values)), keys)
 
 
-def _from_table(found: Files, columns: Columns) -> Recordings:
-    id, time, channels, inputs = columns
-    table, key = read_table(found, id, time, channels, inputs)
-    observed = channels or [name for name in table.column_names if name not in {key, time, *inputs}]
-    data = Trajectories.from_frame(table, id=key, time=time, channels=observed, inputs=inputs, step=None)
-    assert data.names is not None  # every column has a name
-    assert data.ids is not None  # `key` has them
-    columns = columns._replace(channels=data.names)
-    if channels is None:
-        left_out = [name for name in found.columns if name not in {*table.column_names, id, time, *inputs}]
-        rest = f"; left out as text: {', '.join(left_out)}" if left_out else ""
-        say(f"channels: {', '.join(data.names)} (all columns of numbers that are nothing else{rest}).")
-    several = id is not None or len(data) > 1
-    keys = {name: table.column(name).to_pylist() for name in ([key] if several else []) + ([time] if time else [])}
-    place = {name: i for i, name in enumerate(data.ids)}
-    order = np.argsort([place[name] for name in table.column(key).to_pylist()], kind="stable")
-    if time:
-        _tell_uneven(time, table.column(time).to_numpy()[order], data)
-    return Recordings(data, columns, keys, order)
+def _from_table(
+    found: Files, columns: Columns, time_guessed: bool, reading: Reading, alphabet: Alphabet | None
+) -> Recordings:
+    table, key = read_table(found, _selection(columns, found.columns), columns.id)
+    if FIRST in table.kept and FIRST not in (columns.id, columns.group, columns.symbols, columns.time):
+        columns = _with_first_as_time(columns, reading)
+    parts = parts_of_time(columns.time or "", found.columns)
+    if len(parts) > 1:
+        assert columns.time is not None
+        moments = zip(*(table.kept[part] for part in parts), strict=True)
+        table.kept[columns.time] = [None if None in cells else " ".join(map(str, cells)) for cells in moments]
+    roles = _roles(table, key, columns, alphabet)
+    if columns.channels is None and columns.symbols is None:
+        tell_channels(roles.channels, table.left_out)
+    columns = columns._replace(
+        channels=columns.channels or (None if columns.symbols else roles.channels),
+        categories={name: words.symbols for name, words in roles.categories.items()},
+    )
+    timing = Timing(reading.step, reading.duplicates, reading.sort, reading.resample)
+    try:
+        result = arranged(table, roles, timing, columns.time_format)
+    except DataError as error:
+        raise DataError(advice_on_times(str(error), found, table, columns, time_guessed)) from error
+    tell_holes(result, reading.resample)
+    tell_wide(result.data, "Turn the table if its columns are times.")
+    several = columns.id is not None or len(result.data) > 1
+    keys = {name: table.kept[name] for name in ([key] if several else []) + parts}
+    groups = None if columns.group is None else _groups(table, key, columns.group, result.data.ids or ())
+    return Recordings(result.data, columns, keys, result.source, _made(result, key, columns, several), groups)
 
 
-def _tell_uneven(name: str, times: np.ndarray, data: Trajectories) -> None:
-    """Rows are taken as equally spaced; tell the user if their times are not."""
-    steps = np.concatenate([np.diff(part) for part in np.split(times, data.offsets[1:-1])])
-    if not len(steps):
-        return
-    steps = steps / np.ones(1, dtype=steps.dtype)  # durations as numbers
-    usual = np.median(steps)
-    odd = np.mean(np.abs(steps - usual) > UNEVEN * usual)
-    if odd > 0:
-        say(
-            f"note: {odd:.1%} of the steps in {name!r} are over {UNEVEN:.0%} longer or shorter than the usual one. "
-            "Rows count as equally far apart: put in empty rows where samples are missing, or resample."
+def _selection(columns: Columns, present: Sequence[str]) -> Selection:
+    """The columns to read: those with a meaning, or all columns of numbers."""
+    named = {*(columns.channels or ()), *columns.inputs, *columns.hints, columns.id, columns.group, columns.symbols}
+    if both := sorted(set(columns.exclude) & {*named, *parts_of_time(columns.time or "", present)}):
+        raise DataError(f"columns {both}: required one meaning, received --exclude and another. Leave one option out.")
+    kept = [columns.id, columns.group, columns.symbols, *parts_of_time(columns.time or "", present)]
+    kept += list(columns.categories)
+    return Selection(
+        tuple(dict.fromkeys(name for name in kept if name)),
+        tuple(name for name in (*(columns.channels or ()), *columns.hints) if name not in columns.categories),
+        tuple(name for name in columns.inputs if name not in columns.categories),
+        columns.channels is None and columns.symbols is None,
+        columns.exclude,
+        Absent.of(columns.missing),
+    )
+
+
+def _with_first_as_time(columns: Columns, reading: Reading) -> Columns:
+    """A nameless first column that does not count rows is the time, if there is no other."""
+    if columns.time or not reading.guess:
+        raise DataError(
+            f"required a name for every column, received a {FIRST} that does not count rows. Add a name to the header, "
+            f"or use --exclude '{FIRST}'."
         )
+    say(f"guessed: the first column, which has no name, is the time (--exclude '{FIRST}' if not).")
+    return columns._replace(time=FIRST)
+
+
+def _roles(table: Table, key: str, columns: Columns, alphabet: Alphabet | None) -> Roles:
+    """The meaning of the columns, with all channels and all words of inputs known."""
+    categories = {
+        name: Alphabet(tuple(columns.categories[name]))
+        if name in columns.categories
+        else Alphabet.of([words_as_symbols(table.kept[name])])
+        for name in (*columns.inputs, *columns.categories)
+        if name in table.kept
+    }
+    for name, words in categories.items():
+        if len(words) > MOST_WORDS:
+            raise DataError(
+                f"input {name!r}: required numbers, or at most {MOST_WORDS} different words, received {len(words)} "
+                "words. Leave the column out of --inputs."
+            )
+    if columns.symbols:
+        found = alphabet or Alphabet.of([words_as_symbols(table.kept[columns.symbols])])
+        return Roles(key, columns.time, (columns.symbols,), columns.inputs, columns.hints, found, categories)
+    others = {*columns.inputs, *columns.hints}
+    channels = columns.channels or tuple(name for name in table.names if name not in others)
+    if not channels:
+        raise DataError(
+            "no channel left: required at least one column of numbers beside id, time, inputs and hints, received "
+            "none. Name --channels, or --symbols for a column of words."
+        )
+    return Roles(key, columns.time, channels, columns.inputs, columns.hints, None, categories)
+
+
+def _made(result: Arranged, key: str, columns: Columns, several: bool) -> dict[str, list[Any]]:
+    """The ids and times of all packed rows."""
+    data, times = result.data, result.times
+    if times is None or (result.source >= 0).all():
+        return {}
+    ids = {key: [id for id, n in zip(data.ids or (), data.lengths, strict=True) for _ in range(n)]} if several else {}
+    shown = [times.shown(row) for row in range(len(data.values))]
+    # nanoseconds only where there are some
+    return ids | {
+        columns.time or "time": [
+            re.sub(r"(\.[0-9]*?)0+(Z?)$", r"\1\2", text).replace(".Z", "Z").rstrip(".") for text in shown
+        ]
+    }
+
+
+def _groups(table: Table, key: str, name: str, ids: Sequence[Any]) -> list[Any]:
+    """The group of each recording, which all its rows must name."""
+    found: dict[Any, set[Any]] = {}
+    for id, cell in zip(table.kept[key], table.kept[name], strict=True):
+        found.setdefault(id, set()).add(cell)
+    for id, cells in found.items():
+        if len(cells) != 1 or None in cells:
+            raise DataError(
+                f"recording {id!r}: required one group in column {name!r}, the same in all rows, received "
+                f"{len(cells)}. Name another column."
+            )
+    return [cell for id in ids for cell in found[id]]

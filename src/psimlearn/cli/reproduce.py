@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from psimlearn.cli import INTERRUPTED
+from psimlearn.cli.signals import exit_code
 
 __all__ = ["reproduce"]
 
@@ -45,7 +45,7 @@ def reproduce(names: tuple[str, ...], page_only: bool, **options: Any) -> int:
 
     try:
         click.echo(f"wrote {reproduced(() if page_only else names or experiment.names(), **options)}")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         click.echo("psimlearn: stopped; finished jobs are saved, and the same command continues from there.", err=True)
-        return INTERRUPTED
+        return exit_code(stop)
     return 0

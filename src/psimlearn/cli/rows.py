@@ -1,33 +1,52 @@
 """Live rows, as CSV or as JSON lines: each line is parsed by itself, or refused with a reason."""
 
 import json
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from math import isinf, isnan, nan
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import isinf, nan
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from psimlearn.cli.symbols import Numbers, symbol_rows, worded
 from psimlearn.errors import DataError
-from psimlearn.recordings.cells import cells_of, check_encoding, header_of, number
+from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.recordings.cells import USUAL, Absent, cells_of, check_encoding, header_of, number
+from psimlearn.recordings.times import Moment, moment_of
 
-__all__ = ["ParsedRow", "Wanted", "csv_rows", "json_rows"]
+__all__ = ["Complain", "ParsedRow", "Wanted", "csv_rows", "json_rows"]
 
 Complain = Callable[[str], None]
 """Takes the reason why a cell is not a number."""
+LONGEST_ID = 1000
+"""Characters of an id: ids of thousands of recordings are remembered."""
 
 
 class Wanted(NamedTuple):
-    """The columns of numbers that a filter needs, and the columns of ids and times."""
+    """The columns that a filter needs, and the columns of ids and times."""
 
     channels: tuple[str, ...]
     inputs: tuple[str, ...]
     id: str | None
     time: str | None
+    alphabet: Alphabet | None = None
+    """The alphabet of a filter of symbols, whose only channel is a column of symbols."""
+    categories: Mapping[str, Alphabet] = {}
+    """The words of each input that holds words."""
+    absent: Absent = USUAL
+    time_format: str | None = None
+    """How times are written; by default as numbers or in ISO 8601."""
+    step: float | None = None
+    """The seconds from one row to the next, if they are known."""
 
     @property
-    def numbers(self) -> tuple[str, ...]:
-        """The columns of numbers, in their order."""
+    def names(self) -> tuple[str, ...]:
+        """The columns of channels and inputs, in their order."""
         return self.channels + self.inputs
+
+    @property
+    def n_channels(self) -> int:
+        """The channels of the filter: for symbols, one for each."""
+        return len(self.channels) if self.alphabet is None else len(self.alphabet)
 
 
 class ParsedRow(NamedTuple):
@@ -38,8 +57,8 @@ class ParsedRow(NamedTuple):
     id: str
     time: Any
     """The time as it was written."""
-    moment: Any
-    """The time as a number or an instant; None without a time."""
+    moment: Moment | None
+    """The time, understood; None without a time."""
 
 
 Read = Callable[[str, Complain], ParsedRow]
@@ -55,7 +74,7 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
         given: the names of the columns, if the lines have no header.
     """
     names, delimiter, _ = header_of(first_line, "standard input", given)
-    if absent := [name for name in wanted.numbers if name not in names]:
+    if absent := [name for name in wanted.names if name not in names]:
         raise DataError(
             f"standard input: required columns {absent} as the model was learnt with, received {names}. Correct the "
             "header, or name the columns with --header."
@@ -63,69 +82,111 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
     wanted = wanted._replace(
         id=wanted.id if wanted.id in names else None, time=wanted.time if wanted.time in names else None
     )
-    places = [names.index(name) for name in wanted.numbers]
+    places = [names.index(name) for name in wanted.names]
     pick = itemgetter(*places) if len(places) > 1 else lambda cells: (cells[places[0]],)
     id, time = (None if name is None else names.index(name) for name in (wanted.id, wanted.time))
+    numbers = _numbers(wanted, partial(_csv_numbers, absent=wanted.absent))
 
     def read(line: str, complain: Complain) -> ParsedRow:
         cells = cells_of(line, delimiter)
         if len(cells) != len(names):
             raise DataError(f"required {len(names)} cells as in the header, received {len(cells)}: {line[:200]!r}.")
-        texts = pick(cells)
-        try:
-            numbers = list(map(float, texts))
-            total = sum(numbers)
-            if total - total != 0 or "_" in line or not line.isascii():  # NaN, infinity, 1_000, digits of other scripts
-                raise ValueError
-        except ValueError:
-            numbers = [_number(cell, name, complain) for cell, name in zip(texts, wanted.numbers, strict=True)]
         when = None if time is None else cells[time].strip()
-        name = "" if id is None else _readable(cells[id])
-        return ParsedRow(numbers, name, when, None if when is None else _moment(when))
+        moment = None if when is None else moment_of(when, wanted.time_format)
+        name = "" if id is None else _usable(cells[id])
+        return ParsedRow(numbers(pick(cells), wanted.names, complain), name, when, moment)
 
     return read, {what: name for what in ("id", "time") if (name := getattr(wanted, what))}
 
 
 def json_rows(wanted: Wanted) -> Read:
     """A parser of lines that are JSON objects; a name that is absent or null was not observed."""
+    numbers = _numbers(wanted, partial(_json_numbers, absent=wanted.absent))
 
     def read(line: str, complain: Complain) -> ParsedRow:
-        try:
-            cells = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"required a JSON object, received {line[:200]!r} ({error}).") from error
-        if not isinstance(cells, dict):
-            raise DataError(f"required a JSON object, received {line[:200]!r}.")
-        numbers = [_json_number(cells.get(name), name, complain) for name in wanted.numbers]
+        cells = _object(line)
+        if not any(name in cells for name in wanted.channels):
+            raise DataError(
+                f"required at least one of the channels {list(wanted.channels)!s:.200}, received the names "
+                f"{list(cells)!s:.200}. Give null for a channel that was not observed."
+            )
         when = cells.get(wanted.time) if wanted.time else None
-        moment = when if when is None or isinstance(when, int | float) else _moment(str(when))
-        return ParsedRow(numbers, _readable(str(cells.get(wanted.id, ""))) if wanted.id else "", when, moment)
+        moment = None if when is None else moment_of(when, wanted.time_format)
+        name = _json_id(cells.get(wanted.id)) if wanted.id else ""
+        return ParsedRow(
+            numbers([cells.get(name) for name in wanted.names], wanted.names, complain), name, when, moment
+        )
 
     return read
 
 
-def _readable(id: str) -> str:
-    """An id in UTF-8: two ids that cannot be read might look like one."""
+def _numbers(wanted: Wanted, plain: Numbers) -> Numbers:
+    """The numbers of a row, given those of plain cells: words become numbers, too."""
+    others = worded(wanted.categories, plain) if wanted.categories else plain
+    return others if wanted.alphabet is None else symbol_rows(wanted.alphabet, others)
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        cells = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"required a JSON object, received {line[:200]!r} ({error}).") from error
+    if not isinstance(cells, dict):
+        raise DataError(f"required a JSON object, received {line[:200]!r}.")
+    return cells
+
+
+def _json_id(value: Any) -> str:
+    """The id of a row; all rows without an id are one recording."""
+    if isinstance(value, dict | list):
+        raise DataError(f"required an id that is text or a number, received {type(value).__name__}.")
+    return "" if value is None else _usable(str(value))
+
+
+def _usable(id: str) -> str:
+    """An id in UTF-8, as two ids that cannot be read might look like one, and not too long to be remembered."""
     check_encoding(id)
+    if len(id) > LONGEST_ID:
+        raise DataError(f"required an id of at most {LONGEST_ID} characters, received {len(id)}: {id[:80]!r} ..")
     return id
 
 
-def _number(cell: str, name: str, complain: Complain) -> float:
+def _csv_numbers(texts: Sequence[str], names: Sequence[str], complain: Complain, absent: Absent) -> list[float]:
     try:
-        value = number(cell)
+        numbers = list(map(float, texts))
+        total, text = sum(numbers), "".join(texts)
+        plain = total - total == 0 and "_" not in text and text.isascii() and not absent.numbers
+    except ValueError:
+        plain = False
+    if plain:  # no NaN, no infinity, no 1_000, no digits of other scripts
+        return numbers
+    return [_number(cell, name, complain, absent) for cell, name in zip(texts, names, strict=True)]
+
+
+def _number(cell: str, name: str, complain: Complain, absent: Absent) -> float:
+    try:
+        value = number(cell, absent)
     except DataError as error:
         complain(f"column {name!r}: {error} Taken as not observed.")
         return nan
     return _not_infinite(value, name, complain)
 
 
-def _json_number(value: Any, name: str, complain: Complain) -> float:
-    if value is None:
+def _json_numbers(values: Sequence[Any], names: Sequence[str], complain: Complain, absent: Absent) -> list[float]:
+    return [_json_number(value, name, complain, absent) for value, name in zip(values, names, strict=True)]
+
+
+def _json_number(value: Any, name: str, complain: Complain, absent: Absent) -> float:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value in absent.numbers):
         return nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        complain(f"column {name!r}: required a number or null, received {value!r}. Taken as not observed.")
+    if not isinstance(value, int | float):
+        complain(f"column {name!r}: required a number or null, received {value!r:.80}. Taken as not observed.")
         return nan
-    return _not_infinite(float(value), name, complain)
+    try:
+        return _not_infinite(float(value), name, complain)
+    except OverflowError:
+        complain(f"column {name!r}: required a number up to 1.8e308, received {value!r:.20}.. Taken as not observed.")
+        return nan
 
 
 def _not_infinite(value: float, name: str, complain: Complain) -> float:
@@ -133,17 +194,3 @@ def _not_infinite(value: float, name: str, complain: Complain) -> float:
         return value
     complain(f"column {name!r}: required a finite number, received {value}. Taken as not observed.")
     return nan
-
-
-def _moment(text: str) -> Any:
-    """A time as a number or as an instant."""
-    try:
-        value = float(text)
-    except ValueError:
-        try:
-            return datetime.fromisoformat(text)
-        except ValueError as error:
-            raise DataError(f"required a time as a number or in ISO 8601, received {text!r}.") from error
-    if isnan(value):
-        raise DataError(f"required a time, received {text!r}.")
-    return value

@@ -2,11 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from psimlearn.cli.rows import ParsedRow
+from psimlearn.cli.options import say
+from psimlearn.cli.rows import Complain, ParsedRow
+from psimlearn.cli.rowtimes import RowTimes
 from psimlearn.errors import DataError
 from psimlearn.filter import Filter, RandomFourier, State
 from psimlearn.filter.doubt import Doubt, together
@@ -38,32 +40,46 @@ Step = tuple[Position, np.ndarray, Position]
 
 
 class Session:
-    """A filter at work on one live recording."""
+    """A filter at work on one live recording.
 
-    def __init__(self, live: Live, ahead: int) -> None:
+    Rows that were missed, by the times of the rows around them, count as rows in which nothing was observed.
+    """
+
+    def __init__(self, live: Live, ahead: int, step: float | None) -> None:
         self.live = live
         # predictions beyond the window need recent observations, and so does the derivative of random features
         self.beyond = ahead > live.filter.features.window or isinstance(live.filter.regressors[0], RandomFourier)
         self.clock = 0
-        self.moment: Any = None
+        self.times = RowTimes(step)
         self.here = self._position(live)
         self.pending: tuple[np.ndarray, np.ndarray] | None = None
+        self.inputs = np.empty(0)
 
-    def take(self, row: ParsedRow, n: int) -> Step:
-        """Take a row of n channels and perhaps inputs; a row that is refused changes nothing."""
-        if row.moment is not None:
-            self._check_time(row)
-        x = np.array(row.numbers[:n])
-        if len(row.numbers) == n:
-            before = self.here
-            self.live.update(x)
-            self.clock += 1
-            self.here = self._position(self.live)
-            step = before, x, self.here
-        else:
-            step = self._take_with_inputs(x, np.array(row.numbers[n:]))
-        self.moment = row.moment
+    def take(self, row: ParsedRow, n: int, complain: Complain) -> Step:
+        """Take a row of n channels and perhaps inputs; the state stays as it is if a row is refused."""
+        x, u = np.array(row.numbers[:n]), np.array(row.numbers[n:])
+        if not np.isfinite(u).all():
+            raise DataError("required finite inputs, received a row without: inputs must be known at every row.")
+        arrival = self.times.arrival(row)
+        if arrival.said:
+            complain(arrival.said)
+        if arrival.begins:
+            self._begin_again()
+        for _ in range(arrival.n_missed):
+            self._take(np.full(n, np.nan), self.inputs)
+        step = self._take(x, u)
+        self.times.took(row)
+        self.inputs = u
         return step
+
+    def _take(self, x: np.ndarray, u: np.ndarray) -> Step:
+        if len(u):
+            return self._take_with_inputs(x, u)
+        before = self.here
+        self.live.update(x)
+        self.clock += 1
+        self.here = self._position(self.live)
+        return before, x, self.here
 
     def _take_with_inputs(self, x: np.ndarray, u: np.ndarray) -> Step:
         """With feed-through the belief before a row needs the inputs of that row, so the update waits for them."""
@@ -87,35 +103,42 @@ class Session:
         unseen = unseen if isinstance(unseen, int) else int(unseen[0])
         return Position(live.belief, recent, self.clock, unseen, live.late, live.doubt)
 
-    def _check_time(self, row: ParsedRow) -> None:
-        try:
-            rises = self.moment is None or row.moment > self.moment
-        except TypeError as error:
-            raise DataError(f"required times of one kind, received {row.moment} after {self.moment}.") from error
-        if not rises:
-            raise DataError(
-                f"required times that rise, received {row.time} after {self.moment}: a new recording needs an id."
-            )
+    def _begin_again(self) -> None:
+        self.live.reset()
+        self.pending, self.clock = None, 0
+        self.here = self._position(self.live)
 
 
 class Sessions:
     """The live recordings by id, and the answers to their rows."""
 
-    def __init__(self, filter: Filter, ahead: int) -> None:
+    def __init__(self, filter: Filter, ahead: int, step: float | None = None) -> None:
         self.filter = filter
         self.ahead = ahead
+        self.step = step
         self.fresh = Live(filter)
         self.by_id: OrderedDict[str, Session] = OrderedDict()
+        self.n_forgotten = 0
 
-    def take(self, row: ParsedRow, n: int) -> Step:
+    def take(self, row: ParsedRow, n: int, complain: Complain) -> Step:
         """Take a row of n channels and perhaps inputs into the recording of its id."""
         if row.id in self.by_id:
             self.by_id.move_to_end(row.id)
         else:
-            self.by_id[row.id] = Session(self.fresh.copy(), self.ahead)
+            self.by_id[row.id] = Session(self.fresh.copy(), self.ahead, self.step)
             if len(self.by_id) > MOST_SESSIONS:
-                self.by_id.popitem(last=False)
-        return self.by_id[row.id].take(row, n)
+                self._forget()
+        return self.by_id[row.id].take(row, n, complain)
+
+    def _forget(self) -> None:
+        """Forget the recording that was silent longest, and say so the first time."""
+        self.by_id.popitem(last=False)
+        self.n_forgotten += 1
+        if self.n_forgotten == 1:
+            say(
+                f"psimlearn: required at most {MOST_SESSIONS} recordings at a time, received more. From here on, the "
+                "recording that was silent longest is forgotten, and begins anew if it comes back. Split the stream."
+            )
 
     def answers(self, steps: Sequence[Step]) -> Float[np.ndarray, "rows columns"]:
         """One row of answers for each step, all computed together."""

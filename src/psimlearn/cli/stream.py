@@ -10,16 +10,20 @@ from psimlearn.cli.formats import csv_cell, csv_numbers, json_lines
 from psimlearn.cli.options import say
 from psimlearn.cli.rows import ParsedRow, Wanted, csv_rows, json_rows
 from psimlearn.cli.sessions import Sessions, Step
+from psimlearn.cli.symbols import symbol_columns, symbol_names
 from psimlearn.errors import DataError
 from psimlearn.filter import Filter
 from psimlearn.filter.tabulate import answer_names
 
-__all__ = ["stream"]
+__all__ = ["names_of_answers", "stream"]
+
+Line = str | None
+"""A line without its end; None for a line that is too long."""
 
 AT_ONCE = 1 << 18
 """The most bytes read at a time: lines that are ready are answered together."""
 LONGEST = 1 << 24
-"""A line of more bytes than this is refused."""
+"""A line of more bytes than this is left out."""
 
 
 def stream(
@@ -32,7 +36,8 @@ def stream(
 ) -> None:
     """Answer the lines that come from a file descriptor, until it ends.
 
-    Lines that are ready are answered together and written at once; a line that comes alone is answered alone.
+    Lines that are ready are answered together and written at once; a line that comes alone is answered alone. At the
+    end, or when the stream is stopped, a message tells how many lines were left out.
 
     Args:
         filter: the filter to run.
@@ -42,51 +47,96 @@ def stream(
         out: where answers are written.
         header: the names of the columns, if the lines have no header.
     """
-    n_line = n_bad = 0
-    responder: Responder | None = None
-    for lines in _batches(source):
-        if responder is None:
-            lines, skipped = _without_blank_start(lines)
-            n_line += skipped
-            if not lines:
-                continue
-            responder = Responder(filter, wanted, steps, lines[0], header)
-            out.write(responder.opening)
-            if responder.header is not None:
-                lines, n_line = lines[1:], n_line + 1
-        text, bad = responder.answered(lines, n_line)
-        n_line, n_bad = n_line + len(lines), n_bad + bad
-        out.write(text)
-        out.flush()
-    if responder is None:
+    running = Running(filter, wanted, steps, header)
+    try:
+        for lines in _batches(source):
+            out.write(running.answered(lines))
+            out.flush()
+    finally:
+        running.tell()
+    if running.responder is None:
         raise DataError("standard input: required rows, received nothing. Check the program that writes to the pipe.")
-    if n_bad:
-        say(f"psimlearn: {n_bad} of {n_line} lines were left out.")
+    if running.n_bad and not running.n_good:
+        raise DataError(
+            f"standard input: required rows as the model was learnt with, received {running.n_bad} lines of which none "
+            "could be used. See the messages above."
+        )
 
 
-def _batches(source: int) -> Iterator[list[str]]:
+class Running:
+    """The state of a stream: lines are counted, and the first line with any content decides their form."""
+
+    def __init__(self, filter: Filter, wanted: Wanted, steps: int, header: Sequence[str] | None) -> None:
+        self.about = filter, wanted, steps
+        self.header = header
+        self.responder: Responder | None = None
+        self.n_lines = self.n_bad = self.n_good = 0
+
+    def answered(self, lines: Sequence[Line]) -> bytes:
+        """The answers to lines, after the header of the answers if these lines are the first."""
+        opening = b""
+        if self.responder is None:
+            lines, skipped = _without_blank_start(lines)
+            self.n_lines += skipped
+            if not lines:
+                return b""
+            self.responder = Responder(*self.about, _first(lines[0]), self.header)
+            opening = self.responder.opening
+            if self.responder.header is not None:
+                lines, self.n_lines = lines[1:], self.n_lines + 1
+        with np.errstate(over="ignore", invalid="ignore"):  # a huge row has the log-likelihood -inf, which tells enough
+            text, n_good, n_bad = self.responder.answered(lines, self.n_lines)
+        self.n_lines, self.n_good, self.n_bad = self.n_lines + len(lines), self.n_good + n_good, self.n_bad + n_bad
+        return opening + text
+
+    def tell(self) -> None:
+        """Say what was left out and forgotten."""
+        if self.n_bad:
+            say(f"psimlearn: {self.n_bad} of {self.n_lines} lines were left out.")
+        if self.responder is not None and self.responder.sessions.n_forgotten:
+            say(f"psimlearn: recordings were forgotten {self.responder.sessions.n_forgotten} times.")
+
+
+def _batches(source: int) -> Iterator[list[Line]]:
     """All complete lines that are ready, as soon as there is one; the last line needs no line end."""
-    rest = b""
+    rest: list[bytes] = []  # pieces of a line that has no end yet
+    size = 0
     while chunk := os.read(source, AT_ONCE):
-        ready = (rest + chunk).replace(b"\r\n", b"\n")
-        held = b"\r" * ready.endswith(b"\r")  # perhaps the first half of a line end
-        *lines, rest = ready.removesuffix(held).replace(b"\r", b"\n").split(b"\n")
-        rest += held
-        if len(rest) > LONGEST:
-            raise DataError(
-                f"standard input: required lines of at most {LONGEST} bytes, received {len(rest)} bytes without an end "
-                "of line. Check the program that writes to the pipe."
-            )
+        held = rest.pop() if rest and rest[-1] == b"\r" else b""  # perhaps the first half of a line end
+        chunk = (held + chunk).replace(b"\r\n", b"\n")
+        last = b"\r" * chunk.endswith(b"\r")
+        first, *lines = chunk.removesuffix(last).replace(b"\r", b"\n").split(b"\n")
+        size += len(first)
+        if size <= LONGEST:
+            rest.append(first)
         if lines:
-            yield [line.decode("utf-8", errors="surrogateescape") for line in lines]
-    if rest:
-        yield [rest.decode("utf-8", errors="surrogateescape").removesuffix("\r")]
+            whole = None if size > LONGEST else b"".join(rest)
+            yield [_decoded(line) for line in (whole, *lines[:-1])]
+            rest, size = [lines[-1]], len(lines[-1])
+        if last:
+            rest.append(last)
+    if size > LONGEST or b"".join(rest).removesuffix(b"\r"):
+        yield [_decoded(None if size > LONGEST else b"".join(rest).removesuffix(b"\r"))]
 
 
-def _without_blank_start(lines: list[str]) -> tuple[list[str], int]:
+def _decoded(line: bytes | None) -> Line:
+    """A line as text; None for a line that is too long."""
+    return None if line is None or len(line) > LONGEST else line.decode("utf-8", errors="surrogateescape")
+
+
+def _first(line: Line) -> str:
+    if line is None:
+        raise DataError(
+            f"standard input: required a first line of at most {LONGEST} bytes, received a longer one. Check the "
+            "program that writes to the pipe."
+        )
+    return line
+
+
+def _without_blank_start(lines: Sequence[Line]) -> tuple[Sequence[Line], int]:
     """The lines from the first that is not empty, without a byte order mark, and how many were skipped."""
-    lines = [lines[0].removeprefix("\ufeff"), *lines[1:]]
-    blank = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    lines = [lines[0] and lines[0].removeprefix("\ufeff"), *lines[1:]]
+    blank = next((i for i, line in enumerate(lines) if line is None or line.strip()), len(lines))
     return lines[blank:], blank
 
 
@@ -96,24 +146,24 @@ class Responder:
     def __init__(
         self, filter: Filter, wanted: Wanted, steps: int, first_line: str, header: Sequence[str] | None
     ) -> None:
-        self.names = answer_names(wanted.channels, steps)
-        self.n_channels = len(wanted.channels)
+        self.alphabet, self.n_channels = wanted.alphabet, wanted.n_channels
+        self.names = names_of_answers(wanted, steps)
         self.json = first_line.lstrip().startswith("{")
         if self.json:
             self.read, self.keys = json_rows(wanted), {w: n for w in ("id", "time") if (n := getattr(wanted, w))}
         else:
             self.read, self.keys = csv_rows(first_line, wanted, header)
         self.header = None if self.json or header is not None else first_line.strip()
-        self.blank_is_row = not self.json and wanted.numbers == wanted.channels[:1] and not self.keys
-        self.sessions = Sessions(filter, steps)
+        self.blank_is_row = not self.json and wanted.names == wanted.channels[:1] and not self.keys
+        self.sessions = Sessions(filter, steps, wanted.step)
 
     @property
     def opening(self) -> bytes:
         """The header of the answers; none for JSON lines."""
         return b"" if self.json else (",".join(map(csv_cell, [*self.keys.values(), *self.names])) + "\n").encode()
 
-    def answered(self, lines: Sequence[str], n_before: int) -> tuple[bytes, int]:
-        """One answer for each row as text, and how many rows were left out.
+    def answered(self, lines: Sequence[Line], n_before: int) -> tuple[bytes, int, int]:
+        """One answer for each row as text, how many rows were answered, and how many were left out.
 
         Args:
             lines: without line ends.
@@ -122,26 +172,32 @@ class Responder:
         taken: list[ParsedRow] = []
         steps: list[Step | None] = []
         for number, line in enumerate(lines, n_before + 1):
-            line = line.rstrip("\r")
             if self._is_row(line):
                 row, step = self._taken(line, number)
                 taken.append(row)
                 steps.append(step)
         rows = np.full((len(taken), len(self.names)), np.nan)
         if good := [i for i, step in enumerate(steps) if step is not None]:
-            rows[good] = self.sessions.answers([step for step in steps if step is not None])
-        return self._text(taken, rows).encode(), len(taken) - len(good)
+            answers = self.sessions.answers([step for step in steps if step is not None])
+            rows[good] = answers if self.alphabet is None else symbol_columns(answers, self.n_channels)
+        return self._text(taken, rows).encode(), len(good), len(taken) - len(good)
 
-    def _is_row(self, line: str) -> bool:
+    def _is_row(self, line: Line) -> bool:
         """Whether a line is neither empty nor the header again; tabs may separate cells that were not observed."""
-        return bool(line.strip(" ") or self.blank_is_row) and line.strip() != self.header
+        return line is None or (bool(line.strip(" ") or self.blank_is_row) and line.strip() != self.header)
 
-    def _taken(self, line: str, number: int) -> tuple[ParsedRow, Step | None]:
+    def _taken(self, line: Line, number: int) -> tuple[ParsedRow, Step | None]:
         """A row and its step; an empty row and None for a line that is left out."""
+
+        def complain(wrong: str) -> None:
+            say(f"line {number}, {wrong}")
+
         try:
-            row = self.read(line, lambda wrong: say(f"line {number}, {wrong}"))
-            return row, self.sessions.take(row, self.n_channels)
-        except DataError as error:
+            if line is None:
+                raise DataError(f"required at most {LONGEST} bytes, received more.")
+            row = self.read(line, complain)
+            return row, self.sessions.take(row, self.n_channels, complain)
+        except (DataError, ArithmeticError, np.linalg.LinAlgError) as error:
             say(f"line {number}: {error} Left out.")
             return ParsedRow([], "", "", None), None
 
@@ -151,3 +207,10 @@ class Responder:
             return "".join(line + "\n" for line in json_lines(keys, self.names, rows))
         cells_of_keys = [[csv_cell(getattr(row, what)) for row in taken] for what in self.keys]
         return "".join(",".join(cells) + "\n" for cells in zip(*cells_of_keys, csv_numbers(rows), strict=True))
+
+
+def names_of_answers(wanted: Wanted, steps: int) -> list[str]:
+    """The names of the columns of answers."""
+    if wanted.alphabet is None:
+        return answer_names(wanted.channels, steps)
+    return symbol_names(wanted.alphabet, steps)

@@ -6,6 +6,7 @@ Both may be gzipped. Errors name the file and the line.
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +17,16 @@ from psimlearn.datasets.skeleton import DOFS, Motion, Skeleton, rotation
 from psimlearn.errors import DataError
 from psimlearn.shapes import Float
 
-__all__ = ["read_amc", "read_asf", "text"]
+__all__ = ["LONGEST_NUMBER", "read_amc", "read_asf", "text"]
 
 INCH = 0.0254
 """In metres; an ASF file says how many of its units of length are an inch."""
+MOST_EXPANDED = 30
+"""How many times its size a gzipped file may have unpacked: texts of numbers have up to 7 times, a bomb 1000 times."""
+LONGEST_NUMBER = 9
+"""Digits of the number of a frame."""
+SMALL = 1 << 20
+"""Bytes that every gzipped file may have unpacked."""
 
 
 class Line(NamedTuple):
@@ -87,7 +94,7 @@ def read_amc(path: str | Path, skeleton: Skeleton) -> Motion:
         word = line.words[0]
         if word in rows:
             rows[word].append(FrameLine(len(numbers) - 1, line))
-        elif word.isdigit() and len(line.words) == 1:
+        elif word.isdecimal() and len(line.words) == 1 and len(word) <= LONGEST_NUMBER:
             numbers.append(int(word))
             if numbers[-1] != numbers[0] + len(numbers) - 1:
                 raise line.fault(f"frame {numbers[-2] + 1} after frame {numbers[-2]}")
@@ -110,9 +117,19 @@ def text(path: Path) -> str:
     """The text of a file, unpacked if it is gzipped."""
     try:
         raw = path.read_bytes()
-        return (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("latin-1")
+        return (_unpacked(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("latin-1")
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: required a readable file, received: {error}. Get the file again.") from error
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Gunzipped bytes; OSError where they are far more than any text of numbers has."""
+    most = max(MOST_EXPANDED * len(packed), SMALL)
+    with gzip.GzipFile(fileobj=BytesIO(packed)) as file:
+        unpacked = file.read(most + 1)
+    if len(unpacked) > most:
+        raise OSError(f"a gzipped file that unpacks to more than {MOST_EXPANDED} times its size")
+    return unpacked
 
 
 def _lines(path: Path) -> Iterator[Line]:

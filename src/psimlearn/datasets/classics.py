@@ -1,6 +1,6 @@
 """Classics of system identification: recordings of systems that are driven by known inputs.
 
-Each function returns `Trajectories` with `inputs`. Reading needs the extra `data`.
+Each function returns `Trajectories` with `inputs`.
 """
 
 import numpy as np

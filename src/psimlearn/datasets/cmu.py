@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from psimlearn.datasets.asfamc import text
+from psimlearn.datasets.asfamc import LONGEST_NUMBER, text
 from psimlearn.datasets.store import dataset_path, fetch
 from psimlearn.errors import DataError, SettingsError
 
@@ -129,7 +129,7 @@ def _check_skeleton(path: Path, checksum: str) -> None:
 
 def _check_walk(path: Path, walk: Walk) -> None:
     lines = _filled(path)
-    frames = {int(line): row for row, line in enumerate(lines) if line.isdigit()}
+    frames = {int(line): row for row, line in enumerate(lines) if line.isdecimal() and len(line) <= LONGEST_NUMBER}
     if sorted(frames) != list(range(1, walk.n_frames + 1)):
         raise _strange(path, f"frames 1 to {walk.n_frames}", f"{len(frames)} frames")
     received = digest(lines[frames[walk.first] : frames.get(walk.last + 1)])

@@ -1,12 +1,11 @@
 """A robot snaps two parts together: the HIRO snap assembly of AIST and BIRL, wrench and joint angles."""
 
-import gzip
 import re
-import zlib
 from pathlib import Path
 
 import numpy as np
 
+from psimlearn.datasets.asfamc import text
 from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.archives import arrays
@@ -93,12 +92,11 @@ def _raw(trial: str) -> Float[np.ndarray, "T 12"]:
 def _numbers(path: Path) -> Float[np.ndarray, "T 7"]:
     """The rows of a file, each a time and six values."""
     try:
-        with gzip.open(path, "rt", encoding="ascii") as stream:
-            lines = stream.read().splitlines()
+        lines = text(path).splitlines()
         if not lines:
             raise ValueError("an empty file.")
         rows = np.loadtxt(lines, ndmin=2)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except ValueError as error:
         raise DataError(f"{path}: required rows of 7 numbers, received: {error} Get the file again.") from error
     if rows.shape[1] != 7:
         raise DataError(

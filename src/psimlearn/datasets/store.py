@@ -10,6 +10,7 @@ import platform
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from psimlearn.errors import DataError
@@ -88,7 +89,7 @@ def fetch(name: str, file: str, address: str, check: Callable[[Path], None]) -> 
     """Download one file of a data set, unless it is there.
 
     The checksum of a file that passes the check is written into SHA256SUMS, so that later reads notice any change. A
-    file that fails the check is removed.
+    file gets its name when it has passed the check; otherwise it is removed, whatever happens.
 
     Args:
         name: the data set.
@@ -102,20 +103,34 @@ def fetch(name: str, file: str, address: str, check: Callable[[Path], None]) -> 
         return dataset_path(name, file)
     pooch = imported("pooch", "data")
     try:
-        pooch.retrieve(address, known_hash=None, fname=path.name, path=path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".psimlearn-", dir=path.parent) as unchecked:
+            received = Path(unchecked, path.name)
+            pooch.retrieve(address, known_hash=None, fname=path.name, path=Path(unchecked))
+            _check(received, check)
+            os.replace(received, path)
     except (OSError, ValueError) as error:  # the kinds of errors that requests and pooch raise
+        if isinstance(error, DataError):
+            raise
         raise DataError(
             f"required {address}, which could not be downloaded to {path}: {error}. Try again with a network, or put "
             "the file there by hand."
         ) from error
-    try:
-        check(path)
-    except DataError:
-        path.unlink()
-        raise
     with (folder / "SHA256SUMS").open("a", encoding="utf-8") as sums:
         sums.write(f"{sha256(path)}  ./{file}\n")
     return path
+
+
+def _check(path: Path, check: Callable[[Path], None]) -> None:
+    try:
+        check(path)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{path.name}: required a file that can be checked, received {type(error).__name__}: {error}. It was "
+            "removed. Try again; if this error comes again, the file at its address has changed: please report it."
+        ) from error
 
 
 def sha256(path: Path) -> str:

@@ -15,6 +15,8 @@ from psimlearn.train.recipe import Recipe
 
 __all__ = ["Contents", "load", "save", "with_infinities", "without_infinities"]
 
+MOST_ROUNDS = 10_000
+"""The most rounds of a model in a file: `partial_fit` goes through all of them again."""
 LEFT_OUT = {"validation": 0.2, "random_state": None, "verbose": None}
 """Parameters that may be objects which no file holds, such as recordings; the file says this instead."""
 
@@ -81,8 +83,8 @@ def _contents(saved: model.Saved) -> Contents:
     notes = saved.notes
     training = Training(saved.filter, from_json(notes["recipe"]), from_json(notes["learner"]), None, [])
     trials, report, n_rounds = with_infinities(notes["trials"]), with_infinities(notes["report"]), notes["n_rounds"]
-    recipe, learner, counted = training.recipe, training.learner, type(n_rounds) is int and n_rounds >= 0
-    require(counted, f"n_rounds: required a whole number of at least 0, received {shown(n_rounds)}")
+    recipe, learner, counted = training.recipe, training.learner, type(n_rounds) is int and 0 <= n_rounds <= MOST_ROUNDS
+    require(counted, f"n_rounds: required a whole number from 0 to {MOST_ROUNDS}, received {shown(n_rounds)}")
     require(isinstance(trials, list), f"trials: required a list, received {shown(trials)}")
     require(isinstance(recipe, Recipe), f"recipe: required a Recipe, received {shown(recipe)}")
     made = made_by(learner, training.regressor)

@@ -5,6 +5,7 @@ the part again. A reader asks in this order, so that each answer can rely on tho
 
     shapes   of the arrays that must be there, from sizes that are known and, where nothing else tells, from one array
     check    of every number
+    agrees   of numbers that depend on the sizes
     build    of the part, from arrays that can be trusted by now
 """
 
@@ -39,6 +40,11 @@ class Known(NamedTuple):
     """Coordinates of a belief."""
     r: int
     """Coordinates that are fed back."""
+
+    @property
+    def n_simplices(self) -> int | None:
+        """The number of distributions in a belief about symbols; None for numbers."""
+        return getattr(self.features, "n_simplices", None)
 
     @property
     def n_beside(self) -> int:
@@ -98,6 +104,8 @@ class Codec(Generic[Part, Sizes]):
     """The part, from arrays of these shapes that passed `check`."""
     check: Callable[[Group], None] = all_finite
     """Refuse arrays of the right shapes with numbers that no such part has."""
+    agrees: Callable[[Group, Sizes], None] = lambda _, __: None
+    """Refuse arrays that passed `check` with numbers that no such part of these sizes has."""
 
 
 def grouped(arrays: Arrays) -> dict[str, Group]:
@@ -131,8 +139,9 @@ def decoded(arrays: Arrays, parts: Mapping[str, tuple[Codec[Any, Any], Any]]) ->
     for part, (codec, sizes) in parts.items():
         shapes |= {groups[part].full(name): shape for name, shape in codec.shapes(groups[part], sizes).items()}
     _check_shapes(arrays, shapes)
-    for part, (codec, _) in parts.items():
+    for part, (codec, sizes) in parts.items():
         codec.check(groups[part])
+        codec.agrees(groups[part], sizes)
     return {part: codec.build(groups[part], sizes) for part, (codec, sizes) in parts.items()}
 
 

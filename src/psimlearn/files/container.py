@@ -9,9 +9,11 @@ known here, and not trusted by `psimlearn.files.model`, which reads them.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from hashlib import sha256
 from importlib.metadata import version
+from io import BufferedIOBase
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from safetensors import numpy as safetensors
 from psimlearn.errors import ModelFileError
 from psimlearn.files.checks import Arrays, counts, require, require_float64, shown
 
-__all__ = ["as_json", "pack", "unpack"]
+__all__ = ["as_json", "check_beginning", "pack", "unpack"]
 
 FORMAT = 1
 """Raise it whenever a setting or an array changes its meaning, `uncertainty.LEVELS` included."""
@@ -59,6 +61,16 @@ def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
     require(isinstance(writer, str), f"psimlearn: required the version of the writer, received {shown(writer)}")
     del settings["format"], settings["kind"]
     return settings, arrays
+
+
+def check_beginning(file: BufferedIOBase) -> None:
+    """Refuse, from the first bytes and the length of a file, a file that `unpack` would refuse for them."""
+    length = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    size = _header_size(file.read(9), length)
+    file.seek(8)
+    _header(file.read(size), length)
+    file.seek(0)
 
 
 def as_json(value: Any) -> Any:
@@ -103,20 +115,31 @@ def _digest(settings: dict[str, Any], arrays: Arrays) -> str:
 
 def _deserialised(data: bytes) -> tuple[str | None, Arrays]:
     """The metadata string, if there is one, and the arrays. Allocates no more than the file has."""
-    size = int.from_bytes(data[:8], "little")
-    require(data[8:9] == b"{", f"required a safetensors file, received one that begins with {data[:9]!r}")
-    require(size <= LARGEST_HEADER, f"header: required at most {LARGEST_HEADER} bytes, received {size}")
-    require(8 + size <= len(data), f"cut short: the header ends at byte {8 + size}, the file at {len(data)}")
-    try:
-        header = json.loads(data[8 : 8 + size].decode())
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        length = 8 + size + min(int(max(ends, default=0)), 2**64)  # a longer one could not even be printed
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise ModelFileError(f"header: required that of a safetensors file, received {data[8:48]!r} ..") from error
-    require(length <= len(data), f"cut short: the arrays end at byte {length}, the file at {len(data)}")
-    require(length >= len(data), f"{len(data) - length} surplus bytes at the end")
+    header = _header(data[8 : 8 + _header_size(data[:9], len(data))], len(data))
     try:
         arrays = safetensors.load(data)
     except (SafetensorError, LookupError, OverflowError, ValueError) as error:
         raise ModelFileError(f"required a whole safetensors file of plain arrays, received: {error}.") from error
     return (header.get("__metadata__") or {}).get("psimlearn"), arrays
+
+
+def _header_size(first: bytes, length: int) -> int:
+    """The size of the header, from the first nine bytes and the length of the file."""
+    size = int.from_bytes(first[:8], "little")
+    require(first[8:9] == b"{", f"required a safetensors file, received one that begins with {first!r}")
+    require(size <= LARGEST_HEADER, f"header: required at most {LARGEST_HEADER} bytes, received {size}")
+    require(8 + size <= length, f"cut short: the header ends at byte {8 + size}, the file at {length}")
+    return size
+
+
+def _header(text: bytes, length: int) -> dict[str, Any]:
+    """The header of a file of this length."""
+    try:
+        header: dict[str, Any] = json.loads(text.decode())
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        end = 8 + len(text) + min(int(max(ends, default=0)), 2**64)  # a larger one could not even be printed
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ModelFileError(f"header: required that of a safetensors file, received {text[:40]!r} ..") from error
+    require(end <= length, f"cut short: the arrays end at byte {end}, the file at {length}")
+    require(end >= length, f"{length - end} surplus bytes at the end")
+    return header

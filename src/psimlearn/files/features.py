@@ -10,7 +10,10 @@ from psimlearn.files.checks import require
 from psimlearn.filter import OneHotMarginals, OneHotProduct, SecondMoment, Stack, StackSquares
 from psimlearn.filter.onehot import LARGEST
 
-__all__ = ["FEATURES", "features_name"]
+__all__ = ["FEATURES", "features_name", "width"]
+
+LONGEST_WORD = 32
+"""A belief has one axis for each symbol of a word. With two symbols, words are shorter: see `LARGEST`."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class FeaturesKind:
 
 
 def _words(window: int, n: int) -> int:
-    """How many words of symbols there are; refuses more than any filter has."""
+    """How many words of symbols there are; refuses more than any filter has, and words longer than arrays have axes."""
+    require(window <= LONGEST_WORD, f"window: required words of at most {LONGEST_WORD} symbols, received {window}")
     require(window * np.log(n) <= np.log(LARGEST) + 1e-9, f"window: required fewer words than {n}^{window}")
     return int(n**window)
 
@@ -51,3 +55,12 @@ def features_name(features: Any) -> str:
         "hold. Keep the recordings and the script that learns the filter, and learn it again",
     )
     return kind.__name__
+
+
+def width(features: Any, n: int) -> int:
+    """d, the number of coordinates of a belief about n channels; features of this library are not computed for it."""
+    kind = FEATURES.get(type(features).__name__)
+    if kind is not None and kind.make is type(features):
+        return kind.width(features.window, n)
+    built: np.ndarray = features(np.zeros((1, features.window, n)))
+    return int(built.shape[1])

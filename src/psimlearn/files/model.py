@@ -17,9 +17,9 @@ import numpy as np
 
 from psimlearn.errors import ModelFileError
 from psimlearn.files.atomic import atomic
-from psimlearn.files.checks import Arrays, require, require_finite, require_float64, shown
+from psimlearn.files.checks import Arrays, require, require_finite, require_float64, require_shallow, shown
 from psimlearn.files.codec import Codec, Known, decoded, encoded, grouped
-from psimlearn.files.container import as_json, pack, unpack
+from psimlearn.files.container import as_json, check_beginning, pack, unpack
 from psimlearn.files.parts import CONSTANTS, OPTIONAL, PARTS, Constants
 from psimlearn.files.regressors import REGRESSORS
 from psimlearn.files.settings import alphabet, checked, known, written
@@ -58,7 +58,7 @@ def save(
     with _named(path):
         data = _packed(filter, notes or {}, arrays or {})
         _understood(data)
-        _replace(Path(os.path.realpath(path)), data)
+        _replace(Path(path), data)
 
 
 def load(path: str | os.PathLike[str]) -> Filter:
@@ -72,7 +72,9 @@ def read(path: str | os.PathLike[str]) -> Saved:
         received = "a folder" if os.path.isdir(path) else "no file"
         require(os.path.isfile(path), f"required a model file, received {received}")
         try:
-            data = Path(path).read_bytes()
+            with open(path, "rb") as file:
+                check_beginning(file)  # before memory is filled by a large file that is no model
+                data = file.read()
         except OSError as error:
             raise ModelFileError(f"required a readable file, received: {error.strerror}.") from error
         return _understood(data)
@@ -130,6 +132,7 @@ def _understood(data: bytes) -> Saved:
     settings, arrays = unpack(data)
     notes = settings.pop("notes", None)
     require(isinstance(notes, dict), f"notes: required a dictionary, received {shown(notes)}")
+    require_shallow("notes", notes)
     settings = checked(settings)
     extra = {name.removeprefix(EXTRA): arrays.pop(name) for name in sorted(arrays) if name.startswith(EXTRA)}
     for name, array in extra.items():

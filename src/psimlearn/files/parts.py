@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psimlearn.files.checks import require
+from psimlearn.files.checks import require, require_covariance, require_distributions
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
@@ -31,22 +31,23 @@ def _constants_shapes(group: Group, known: Known) -> Shapes:
 
 def _check_constants(group: Group) -> None:
     all_finite(group)
-    usable = _definite(group.arrays["covariance"])
-    require(usable, "array covariance: required a positive definite matrix, received one that has no Cholesky factor")
+    require_covariance("covariance", group.arrays["covariance"])
 
 
-def _definite(covariance: Float[np.ndarray, "n n"]) -> bool:
-    """Whether missing channels can be filled in with this covariance."""
-    try:
-        return bool(np.isfinite(np.linalg.cholesky(covariance)).all())
-    except np.linalg.LinAlgError:
-        return False
+def _begins_as_distribution(group: Group, known: Known) -> None:
+    """A belief about symbols is a distribution, and nothing is added to it."""
+    if known.n_simplices is None:
+        return
+    require_distributions("initial", group.arrays["initial"], known.n_simplices)
+    require("centre" in group.arrays, "array centre: required zeros for a filter of symbols, received none")
+    group.require("centre", group.arrays["centre"] == 0, "zeros for a filter of symbols")
 
 
 CONSTANTS: Codec[Constants, Known] = Codec(
     arrays=Constants._asdict,
     shapes=_constants_shapes,
     check=_check_constants,
+    agrees=_begins_as_distribution,
     build=lambda group, _: Constants(**group.arrays),
 )
 
@@ -57,8 +58,16 @@ def _scaling(width: Callable[[Known], int]) -> Codec[Scaling, Known]:
         arrays=Scaling._asdict,
         shapes=lambda _, known: {"mean": (width(known),), "scale": (width(known),)},
         check=_check_scale,
+        agrees=_probabilities_stay,
         build=lambda group, _: Scaling(**group.arrays),
     )
+
+
+def _probabilities_stay(group: Group, known: Known) -> None:
+    """Probabilities of symbols are not scaled."""
+    if known.n_simplices is not None and group.name == "scaling":
+        group.require("mean", group.arrays["mean"] == 0, "zeros for a filter of symbols")
+        group.require("scale", group.arrays["scale"] == 1, "ones for a filter of symbols")
 
 
 def _check_scale(group: Group) -> None:
@@ -112,6 +121,10 @@ def _check_calibration(group: Group) -> None:
         with np.errstate(invalid="ignore"):
             usable = np.isnan(array) | ((array >= 0) & (array < np.inf))
         group.require(name, usable, "finite numbers of at least 0, or NaN")
+    quantiles = group.arrays["quantiles"]
+    with np.errstate(invalid="ignore"):
+        falls = np.diff(quantiles, axis=0, prepend=0.0) < 0
+    group.require("quantiles", ~falls, "quantiles that rise with their level")
 
 
 def _with_inputs(group: Group, known: Known) -> Shapes:
@@ -143,8 +156,7 @@ def _check_starting(group: Group) -> None:
     all_finite(group)
     group.require("ratio", group.arrays["ratio"] > 0, "numbers above 0")
     group.require("quantiles", group.arrays["quantiles"] >= 0, "numbers of at least 0")
-    usable = _definite(group.arrays["covariance"])
-    require(usable, "array starting.covariance: required a positive definite matrix, received another")
+    require_covariance("starting.covariance", group.arrays["covariance"])
 
 
 STARTING: Codec[Starting, Known] = Codec(

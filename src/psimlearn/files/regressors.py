@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from psimlearn.errors import ModelFileError
-from psimlearn.files.checks import Arrays
+from psimlearn.files.checks import Arrays, require, require_distributions
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.filter import Linear, MeanAndVariance, RandomFourier
 from psimlearn.filter.conditioning import Conditional, Link, Projected
 from psimlearn.filter.contexts import MOST_CONTEXTS
 
 __all__ = ["REGRESSORS", "linear", "linear_arrays", "linear_shapes", "regressor_name"]
+
+MOST_NUMBERED = 2**63 - 1
+"""The largest whole number that a context can have."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ def _projected() -> RegressorKind:
         arrays=_mixture_arrays,
         shapes=lambda _, known: _mixture_shapes(1, known.d) | linear_shapes(known.p, known.d),
         check=_check_mixture,
+        agrees=_shares_are_distributions,
         build=lambda group, known: Projected(linear(group), *_mixture(group), known.features),
     )
     return RegressorKind(lambda regressor: type(regressor) is Projected, codec, of_symbols=True)
@@ -122,6 +126,11 @@ def _conditional(link: Link) -> RegressorKind:
         usable[0] &= numbers[0] == 0  # the empty context
         group.require("contexts", usable, "whole numbers that rise from 0")
 
+    def agrees(group: Group, known: Known) -> None:
+        _shares_are_distributions(group, known)
+        few = known.lags * np.log(known.n + 1) < np.log(MOST_NUMBERED)  # contexts have numbers below this power
+        require(few, f"lags: required fewer contexts than 2^63, received {known.n + 1}^{known.lags}")
+
     def build(group: Group, known: Known) -> Conditional:
         numbers = group.arrays["contexts"].astype(np.int64)
         return Conditional(linear(group), numbers, *_mixture(group), known.features, link)
@@ -130,6 +139,7 @@ def _conditional(link: Link) -> RegressorKind:
         arrays=lambda regressor: {"contexts": regressor.contexts.astype(np.float64)} | _mixture_arrays(regressor),
         shapes=shapes,
         check=check,
+        agrees=agrees,
         build=build,
     )
     return RegressorKind(
@@ -152,6 +162,10 @@ def _check_mixture(group: Group) -> None:
     for name in ("floor", "shares"):
         array = group.arrays[name]
         group.require(name, (array >= 0) & (array <= 1), "shares from 0 to 1")
+
+
+def _shares_are_distributions(group: Group, known: Known) -> None:
+    require_distributions(group.full("shares"), group.arrays["shares"], known.n_simplices or 1)
 
 
 def _mixture(group: Group) -> tuple[np.ndarray, float]:

@@ -2,25 +2,34 @@
 
 import csv
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import nan
 from typing import NamedTuple
 
 from psimlearn.errors import DataError
 
 __all__ = [
+    "FIRST",
     "MARKED",
     "MISSING",
     "NUMBER",
+    "TRUTH",
+    "USUAL",
+    "Absent",
     "Header",
     "cells_of",
     "check_encoding",
     "header_of",
+    "nameless",
     "number",
     "what_is_wrong",
 ]
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-nan", "#n/a")
 """Cells that mean "not observed", in small letters."""
+TRUTH = {"true": 1.0, "false": 0.0}
+"""Words, in small letters, that are numbers."""
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(inf|infinity|Inf|Infinity|INF)$"
 """Two engines read this and `MARKED`, so digits are spelt out: in Python, \\d stands for the digits of all scripts."""
@@ -34,6 +43,24 @@ MARKED = (
 """Numbers as people write them: decimal commas, marks between thousands, signs of percent and currency."""
 
 
+class Absent(NamedTuple):
+    """Cells that mean "not observed": words in small letters, and numbers such as -999."""
+
+    words: frozenset[str] = frozenset(MISSING)
+    numbers: frozenset[float] = frozenset()
+
+    @classmethod
+    def of(cls, codes: Iterable[str]) -> "Absent":
+        """The usual cells, and these codes; a code that is a number stands for the number, however it is written."""
+        words = {code.strip().lower() for code in codes}
+        numbers = {float(word) for word in words if re.fullmatch(NUMBER, word)}
+        return cls(frozenset(MISSING) | words, frozenset(numbers))
+
+
+USUAL = Absent()
+"""Without codes of the user."""
+
+
 class Header(NamedTuple):
     """The columns of a table."""
 
@@ -44,13 +71,23 @@ class Header(NamedTuple):
     """The number of lines before the first row."""
 
 
+def nameless(place: int) -> str:
+    """The name of a column without a name, by its place from 1 on."""
+    return f"column {place} without a name"
+
+
+FIRST = nameless(1)
+"""A nameless first column: pandas and R write the numbers of rows, or their times, into it."""
+
+
 def header_of(text: str, where: str, names: Sequence[str] | None = None) -> Header:
     """Decide from the first line that is not empty what the columns are. No other function reads a header of text.
 
     Args:
         text: the beginning of a file or of a stream.
         where: the name of the file or stream in error messages.
-        names: the names of the columns if there is no header: the line is the first row, and tells the delimiter only.
+        names: the names of the columns if there is no header: the line is the first row, and tells the delimiter and
+            the number of columns only. Without names, columns are called column1, column2, ..
     """
     lines = re.split(r"\r\n|\r|\n", text)  # splitlines would also split at form feeds, NEL and the like
     n_empty = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
@@ -61,6 +98,7 @@ def header_of(text: str, where: str, names: Sequence[str] | None = None) -> Head
     line = lines[n_empty]
     delimiter = max(",;\t", key=line.count)
     if names is not None:
+        names = names or [f"column{i}" for i in range(1, len(cells_of(line, delimiter, f"{where}: ")) + 1)]
         return Header(_checked(names, f"{where}, given names"), delimiter, n_empty)
     here = f"{where}, line {n_empty + 1}"
     check_encoding(line, f"{here}: ")
@@ -94,20 +132,25 @@ def _checked(names: Sequence[str], where: str) -> list[str]:
     """Names that differ and are not all numbers; a column without a name is called by its place."""
     if all(re.fullmatch(NUMBER, name) for name in names if name):
         raise DataError(
-            f"{where}: required the names of the columns, received numbers: {','.join(names)!r}. Add a header."
+            f"{where}: required the names of the columns, received numbers: {','.join(names)[:80]!r}. Add a header, or "
+            "use --no-header or --header A,B,.. (header=False or header=[..] in Python)."
         )
-    if twice := sorted({name for name in names if name and names.count(name) > 1}):
+    if twice := sorted(name for name, n in Counter(names).items() if name and n > 1):
         raise DataError(f"{where}: required different names, received {twice} twice. Rename them.")
-    return [name or f"column {i} without a name" for i, name in enumerate(names, 1)]
+    return [name or nameless(i) for i, name in enumerate(names, 1)]
 
 
-def number(text: str) -> float:
-    """The value of a cell, NaN if the cell means "not observed"."""
+def number(text: str, absent: Absent = USUAL) -> float:
+    """The value of a cell, NaN if the cell means "not observed"; true is 1, false is 0."""
     cell = text.strip()
-    if cell.lower() in MISSING:
-        return float("nan")
+    word = cell.lower()
+    if word in absent.words:
+        return nan
+    if word in TRUTH:
+        return TRUTH[word]
     if re.fullmatch(NUMBER, cell):
-        return float(cell)
+        value = float(cell)
+        return nan if value in absent.numbers else value
     raise DataError(what_is_wrong(text))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from psimlearn.filter import Filter
+from psimlearn.legible import legible
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.score import Round
 
@@ -34,4 +35,4 @@ class Facts:
     def channel(self, c: int) -> str:
         """The name of a channel, or its number where it has none."""
         names = self.filter.names or self.data.names
-        return f"channel {c}" if names is None else names[c]
+        return f"channel {c}" if names is None else legible(names[c])

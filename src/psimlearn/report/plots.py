@@ -14,6 +14,7 @@ from psimlearn.errors import SettingsError
 from psimlearn.extras import imported
 from psimlearn.filter import Filter
 from psimlearn.filter.predict import foretold
+from psimlearn.legible import legible
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.recordings.windows import foretelling
@@ -70,7 +71,7 @@ def plot_forecast(
         )
         ax.plot(time, mean[:, c], color=OURS, linewidth=1.4, label=f"predicted {_steps(horizon)} ahead")
         ax.plot(time, seen[:, c], color=SEEN, linewidth=0.9, marker=".", markersize=2.5, label="observed")
-        ax.set_ylabel(_name(filter, data, c))
+        ax.set_ylabel(_name(filter, data, c), parse_math=False)  # a name with $ is no formula
         ax.margins(x=0.01)
     axes[-1].set_xlabel("row")
     return axes
@@ -175,7 +176,7 @@ def _listed(recording: Any) -> Any:
 
 def _name(filter: Filter, data: Trajectories, channel: int) -> str:
     names = data.names or filter.names
-    return f"channel {channel}" if names is None else names[channel]
+    return f"channel {channel}" if names is None else legible(names[channel])
 
 
 def _steps(horizon: int) -> str:

@@ -2,10 +2,12 @@
 
 import io
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from psimlearn.extras import imported
+from psimlearn.legible import legible
 
 __all__ = ["drawn"]
 
@@ -25,7 +27,7 @@ def drawn(draw: Callable[[Any], None], n_axes: int = 1, height: float = 2.7, num
         number: the number of the figure on its page, a prefix that makes its names unique there.
     """
     matplotlib, figures = imported("matplotlib", "plot"), imported("matplotlib.figure", "plot")
-    with matplotlib.rc_context(_style()):
+    with matplotlib.rc_context(_style()), warnings.catch_warnings():
         figure = figures.Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.subplots(n_axes, 1, sharex=n_axes > 1)
         draw(axes)
@@ -33,7 +35,10 @@ def drawn(draw: Callable[[Any], None], n_axes: int = 1, height: float = 2.7, num
         handles, labels = first.get_legend_handles_labels()
         if labels:
             figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+        for written in figure.findobj(imported("matplotlib.text", "plot").Text):
+            written.set_text(legible(written.get_text()))
         text = io.StringIO()
+        warnings.filterwarnings("ignore", "Glyph")  # the reader's browser draws letters, with fonts of its own
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _for_page(text.getvalue(), number)
 
@@ -56,6 +61,7 @@ def _style() -> dict[str, Any]:
         "legend.fontsize": 9,
         "svg.fonttype": "none",
         "svg.hashsalt": "psimlearn",
+        "text.parse_math": False,
     }
 
 
@@ -65,7 +71,11 @@ def _for_page(svg: str, number: int) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r'\1 role="img"', svg, count=1)
-    svg = re.sub(r'(?<= id=")(?=[^"]+")', f"f{number}-", svg)
-    svg = re.sub(r'(?<=url\(#)|(?<=href="#)', f"f{number}-", svg)
-    svg = svg.replace(INK, "var(--ink)").replace(FAINT, "var(--faint)")
-    return re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 var(--font)", svg)
+    return re.sub(r"<[^>]*>", lambda tag: _tag_for_page(tag[0], number), svg)  # names stand between tags
+
+
+def _tag_for_page(tag: str, number: int) -> str:
+    tag = re.sub(r'(?<= id=")(?=[^"]+")', f"f{number}-", tag)
+    tag = re.sub(r'(?<=url\(#)|(?<=href="#)', f"f{number}-", tag)
+    tag = tag.replace(INK, "var(--ink)").replace(FAINT, "var(--faint)")
+    return re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 var(--font)", tag)

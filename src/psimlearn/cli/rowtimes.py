@@ -1,0 +1,102 @@
+"""The times of live rows: they rise, rows that were missed are counted, and one wrong time silences no stream."""
+
+from typing import Any, NamedTuple
+
+from psimlearn.cli.rows import ParsedRow
+from psimlearn.errors import DataError
+from psimlearn.recordings.times import Moment, seconds_between, spoken
+
+__all__ = ["Arrival", "RowTimes"]
+
+TRUSTED = 3
+"""Rows, one after the other, whose times rise: if the time before does not fit, that time was wrong, not theirs."""
+MOST_MISSED = 1000
+"""Rows that may be missed at a time; after more, a time is wrong, or the recording begins anew."""
+KEPT = 0.9
+"""The share of a row's delay that is kept to the next row: jitter and slow drift are forgiven, another rate adds up."""
+
+
+class Arrival(NamedTuple):
+    """What the time of a row says of it."""
+
+    n_missed: int = 0
+    """Rows that were missed just before."""
+    begins: bool = False
+    """Whether a new recording begins."""
+    said: str = ""
+    """A message for the user."""
+
+
+class RowTimes:
+    """The times of the last rows of one live recording."""
+
+    def __init__(self, step: float | None) -> None:
+        self.step = step
+        self.last: Moment | None = None
+        self.written: Any = None
+        """The last time as it was written."""
+        self.before: Moment | None = None
+        self.late = 0.0
+        """How many steps the last row came after the time at which it was due."""
+        self.doubted: list[Moment] = []
+        """The times of the last rows that were refused, as long as they rise."""
+
+    def arrival(self, row: ParsedRow) -> Arrival:
+        """What the time of a row says; DataError for a time that does not fit, until as many as `TRUSTED` agree."""
+        if row.moment is None or self.last is None:
+            return Arrival()
+        try:
+            n_missed = self._steps(row.moment)[0] - 1
+            missed = "a row was missed; it counts" if n_missed == 1 else f"{n_missed} rows were missed; they count"
+            return Arrival(n_missed, said=f"{missed} as not observed." if n_missed else "")
+        except _UnfitError as error:
+            rising = bool(self.doubted) and _rises(self.doubted[-1], row.moment)
+            self.doubted = [*(self.doubted if rising else []), row.moment]
+            if len(self.doubted) < TRUSTED:
+                raise DataError(f"required {error}, received {row.time!s:.80} after {self.written!s:.80}.") from None
+        back = not _rises(self.last, row.moment)
+        if back and self.before is not None and _rises(self.before, self.doubted[0]):
+            return Arrival(said=f"the time {self.written!s:.80} was wrong: the recording goes on at {row.time!s:.80}.")
+        where = (
+            f"times begin again at {row.time!s:.80}" if back else f"{row.time!s:.80} is far from {self.written!s:.80}"
+        )
+        return Arrival(begins=True, said=f"{where}: a new recording begins here. Give recordings an id.")
+
+    def took(self, row: ParsedRow) -> None:
+        """Remember the time of a row that was taken."""
+        if row.moment is None:
+            return
+        try:
+            self.late = self._steps(row.moment)[1]
+        except _UnfitError:  # the time before was wrong, or a recording begins
+            self.late = 0.0
+        self.before, self.last, self.written, self.doubted = self.last, row.moment, row.time, []
+
+    def _steps(self, moment: Moment) -> tuple[int, float]:
+        """The number of steps since the last row, and how late this row is."""
+        if self.last is None:
+            return 1, 0.0
+        if not _rises(self.last, moment):
+            kinds = self.last.kind != moment.kind
+            raise _UnfitError("times of one kind" if kinds else "times that rise, or an id for a new recording")
+        if self.step is None:
+            return 1, 0.0
+        seconds = seconds_between(self.last, moment)
+        passed = seconds / self.step + self.late
+        if passed > MOST_MISSED + 1:
+            raise _UnfitError(f"at most {MOST_MISSED} missed rows of {spoken(self.step)}")
+        n_steps = round(passed)
+        if n_steps < 1:
+            raise DataError(f"required a row every {spoken(self.step)}, received one {spoken(seconds)} after the last.")
+        return n_steps, KEPT * (passed - n_steps)
+
+
+class _UnfitError(Exception):
+    """A time that does not fit the times before it."""
+
+
+def _rises(before: Moment, moment: Moment) -> bool:
+    try:
+        return seconds_between(before, moment) > 0
+    except DataError:  # of two kinds
+        return False

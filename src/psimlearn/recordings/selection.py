@@ -1,0 +1,74 @@
+"""The columns of a file as they are read: numbers in one array, all other columns as they are."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from psimlearn.errors import DataError
+from psimlearn.recordings.cells import USUAL, Absent
+from psimlearn.shapes import Float
+
+__all__ = ["MAX_BYTES", "TOO_LARGE", "Selection", "Table", "check_size", "table_of"]
+
+MAX_BYTES = 2**31
+"""The most bytes of text in files, and of numbers in memory; larger tables are refused before they are read."""
+TOO_LARGE = "Learn from a part of the recordings. To filter all of them, stream them: psimlearn filter MODEL - < FILE."
+
+
+class Selection(NamedTuple):
+    """The columns that a reader takes from a file."""
+
+    kept: tuple[str, ...] = ()
+    """Columns to keep as they are: ids, times and words."""
+    numbers: tuple[str, ...] = ()
+    """Columns that must hold numbers."""
+    either: tuple[str, ...] = ()
+    """Columns of numbers, or of words, which are kept as they are."""
+    rest: bool = True
+    """Whether to take all other columns of numbers, too."""
+    excluded: tuple[str, ...] = ()
+    """Columns to leave out."""
+    absent: Absent = USUAL
+
+    @property
+    def named(self) -> set[str]:
+        """The columns that a file must have."""
+        return {*self.kept, *self.numbers, *self.either, *self.excluded}
+
+
+class Table(NamedTuple):
+    """The rows of one or more files."""
+
+    names: tuple[str, ...]
+    """The columns of numbers."""
+    values: Float[np.ndarray, "rows names"]
+    kept: dict[str, list[Any]]
+    """The other columns that were asked for; None for an empty cell."""
+    left_out: tuple[str, ...] = ()
+    """Columns of words that nobody asked for."""
+
+    def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "rows some"]:
+        """Some columns of numbers."""
+        places = {name: i for i, name in enumerate(self.names)}
+        return self.values[:, [places[name] for name in names]]
+
+
+def table_of(
+    n_rows: int, numbers: Mapping[str, np.ndarray], kept: dict[str, list[Any]], left_out: tuple[str, ...]
+) -> Table:
+    """A table from its columns."""
+    values = np.empty((n_rows, len(numbers)))
+    for i, column in enumerate(numbers.values()):
+        values[:, i] = column
+    return Table(tuple(numbers), values, kept, left_out)
+
+
+def check_size(where: str | Path, n_rows: int, n_columns: int) -> None:
+    """Refuse numbers that would not fit in memory: an empty cell is a byte in a file, and eight in memory."""
+    if n_rows * n_columns * 8 > MAX_BYTES:
+        raise DataError(
+            f"{where}: required at most {MAX_BYTES} bytes of numbers, received at least {n_rows} rows x {n_columns} "
+            f"columns x 8 bytes. {TOO_LARGE}"
+        )
