@@ -88,6 +88,7 @@ def test_one_frame_is_matched_by_name(Frame: Any) -> None:
         np.testing.assert_allclose(np.asarray(scaled["b"]).mean(), 0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:partial_fit:psimlearn.errors.PsimlearnWarning")  # a refit is due
 def test_later_recordings_are_matched_by_name() -> None:
     data = [table(part) for part in several()]
     swapped = [part[["b", "a"]] for part in data]

@@ -69,6 +69,9 @@ def test_masked_inputs_are_refused_as_missing_inputs_are() -> None:
             fitted.forecast(with_inputs(1), 3, future_inputs=given)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:partial_fit:psimlearn.errors.PsimlearnWarning"
+)  # as many rows again: a refit is due
 @pytest.mark.parametrize("form", ["table", "rows in a list"])
 def test_every_method(form: str) -> None:
     rows, same = gappy(seed=1), FORMS[form](gappy(seed=1))

@@ -154,6 +154,7 @@ def test_files_keep_symbols_apart(tmp_path: Path) -> None:
         model.save(tmp_path / "m.psim")
 
 
+@pytest.mark.filterwarnings("ignore:partial_fit:psimlearn.errors.PsimlearnWarning")  # a refit is due
 def test_learning_goes_on(tmp_path: Path) -> None:
     hmm = three_state_hmm(RNG(7))
     parts = [list(hmm.simulate(200, 30, RNG(seed))) for seed in range(3)]
@@ -174,6 +175,7 @@ def exclusive(m: int, T: int, rng: np.random.Generator) -> list[list[int]]:
     return [row.tolist() for row in x]
 
 
+@pytest.mark.filterwarnings("ignore:partial_fit:psimlearn.errors.PsimlearnWarning")  # a refit is due
 @pytest.mark.usefixtures("unchecked")
 def test_contexts_are_chosen_where_the_last_few_symbols_tell_all(tmp_path: Path) -> None:
     """No belief about one symbol could remember three. The entropy of a symbol is known."""
