@@ -740,3 +740,9 @@ def test_an_input_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"standard input: required rows, received: \[Errno 21\]"):
         stream(plain(), Wanted(CHANNELS, (), None, None), 1, folder, io.BytesIO())
     os.close(folder)
+
+
+def test_rows_without_the_times_of_the_model_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = through(plain(), [b"a,b\n1,2\n1,2\n"], STEPPED)
+    assert len(text.splitlines()) == 3
+    assert capsys.readouterr().err == "psimlearn: no column 't': every row counts as the next step, late or not.\n"

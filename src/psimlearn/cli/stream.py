@@ -167,6 +167,8 @@ class Responder:
             self.read, self.keys = json_rows(wanted), {w: n for w in ("id", "time") if (n := getattr(wanted, w))}
         else:
             self.read, self.keys = csv_rows(first_line, wanted, header)
+            if wanted.step is not None and wanted.time and "time" not in self.keys:
+                say(f"psimlearn: no column {wanted.time!r}: every row counts as the next step, late or not.")
         self.header = None if self.json or header is not None else first_line.strip()
         self.blank_is_row = not self.json and wanted.names == wanted.channels[:1] and not self.keys
         self.sessions = Sessions(filter, steps, wanted.step)
