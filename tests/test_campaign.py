@@ -36,7 +36,8 @@ from psimlearn.filter.tabulate import answers_to
 from small import QUICK, several
 
 CASES = int(os.environ.get("PSIMLEARN_CAMPAIGN", "300"))
-SHARES = {"csv": 0.2, "pipe csv": 0.15, "json": 0.2, "npz": 0.15, "parquet": 0.1, "model": 0.15, "settings": 0.05}
+SHARES = {"csv": 0.2, "pipe csv": 0.15, "json": 0.15, "npz": 0.15, "parquet": 0.1, "model": 0.15, "settings": 0.05}
+SHARES |= {"times": 0.05}
 """The share of the cases of each kind of input."""
 MEMORY = (64 << 20, 200)
 """The most bytes by which a case may lift the peak memory of the process: a constant, and a multiple of its size."""
@@ -194,14 +195,14 @@ def filter_of_two() -> Filter:
     return made("linear calibrated")
 
 
-def answered(data: bytes) -> list[str]:
+def answered(data: bytes, wanted: Wanted = Wanted(("a", "b"), (), None, None)) -> list[str]:
     """The lines that come out of a pipe; every piece is as long as the pipe likes."""
     source, end = os.pipe()
     out = io.BytesIO()
     os.write(end, data)
     os.close(end)
     try:
-        stream(filter_of_two(), Wanted(("a", "b"), (), None, None), 1, source, out)
+        stream(filter_of_two(), wanted, 1, source, out)
     finally:
         os.close(source)
     return out.getvalue().decode().splitlines()
@@ -286,6 +287,37 @@ def test_rows_of_json_through_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
         compared([[np.nan if v is None else v for v in answer.values()] for answer in received], rows)
 
     campaign("json", objects, judge, refused=0.01)
+    capfd.readouterr()
+
+
+TIMES: st.SearchStrategy[Any] = st.one_of(
+    st.integers(0, 20),
+    st.floats(0, 20),
+    st.integers(-(10**12), 10**12),
+    st.sampled_from(["2024-01-01", "2024-01-01T00:00:00+01:00", "12:30:00", "noon", "", None, True, [], 10**400]),
+    st.floats(),
+)
+
+
+def test_a_pipe_goes_on_after_any_times(capfd: pytest.CaptureFixture[str]) -> None:
+    """Whatever times came before, four rows in turn are enough to be answered; and each line has its answer."""
+
+    def lines(draws: Any) -> bytes:
+        step = draws.draw(st.sampled_from(["step", "none"]))
+        before = draws.draw(st.lists(st.tuples(TIMES, st.sampled_from("xxy"), NUMBERS), max_size=12))
+        begin = draws.draw(st.integers(0, 20))
+        after = [(begin + i, "x", 0.5) for i in range(4)]
+        rows = [json.dumps({"t": t, "id": id, "a": a, "b": 1.0}) for t, id, a in before + after]
+        return "\n".join([step, *rows]).encode()
+
+    def judge(data: bytes) -> None:
+        step, *rows = data.split(b"\n")
+        wanted = Wanted(("a", "b"), (), "id", "t", step=1.0 if step == b"step" else None)
+        received = [json.loads(line) for line in answered(b"\n".join(rows), wanted)]
+        assert len(received) == len(rows)
+        assert received[-1]["log_likelihood"] is not None
+
+    campaign("times", lines, judge, refused=0.0)
     capfd.readouterr()
 
 

@@ -699,3 +699,50 @@ def test_a_huge_row_has_no_likelihood(features: Features, unit: float, what: str
         assert nats[5] == -np.inf
         assert not np.isnan(nats).any()
         assert (nats[broken & ~np.isnan(rows).any(axis=1)] == -np.inf).all()
+
+
+@pytest.mark.parametrize(
+    ("shell", "said"),
+    [
+        ("<&-", "standard input: required rows, received a closed input"),
+        ("-o {0}/x.parquet < /dev/null", "answered as text"),
+        ("-o {0}/x.csv < /dev/null", "standard input: required rows, received nothing"),
+    ],
+)
+def test_inputs_and_outputs_that_are_none(shell: str, said: str, tmp_path: Path) -> None:
+    save(plain(), tmp_path / "m.psim")
+    command = f"{sys.executable} -m psimlearn filter {tmp_path}/m.psim - {shell.format(tmp_path)}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["m.psim"]
+
+
+def test_a_pipe_whose_reads_do_not_wait() -> None:
+    source, end = os.pipe()
+    os.set_blocking(source, False)
+    out = io.BytesIO()
+
+    def write() -> None:
+        os.write(end, b"a,b\n1,2\n")
+        os.close(end)
+
+    writer = threading.Timer(0.1, write)
+    writer.start()
+    stream(plain(), Wanted(CHANNELS, (), None, None), 1, source, out)
+    writer.join()
+    os.close(source)
+    assert len(out.getvalue().splitlines()) == 2
+
+
+def test_an_input_that_cannot_be_read(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(DataError, match=r"standard input: required rows, received: \[Errno 21\]"):
+        stream(plain(), Wanted(CHANNELS, (), None, None), 1, folder, io.BytesIO())
+    os.close(folder)
+
+
+def test_rows_without_the_times_of_the_model_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = through(plain(), [b"a,b\n1,2\n1,2\n"], STEPPED)
+    assert len(text.splitlines()) == 3
+    assert capsys.readouterr().err == "psimlearn: no column 't': every row counts as the next step, late or not.\n"

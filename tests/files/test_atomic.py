@@ -105,6 +105,16 @@ def test_a_new_file_keeps_the_mode_of_the_old_one(mode: int, tmp_path: Path) -> 
     load(tmp_path / "model")
 
 
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root may give files away")
+def test_a_new_file_keeps_the_owner_of_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(b"old")
+    os.chown(tmp_path / "model", 1234, 5678)
+    (tmp_path / "model").chmod(0o640)
+    save(made("linear"), tmp_path / "model")
+    new = (tmp_path / "model").stat()
+    assert (new.st_uid, new.st_gid, stat.S_IMODE(new.st_mode)) == (1234, 5678, 0o640)
+
+
 def test_leftovers_of_killed_writers_are_removed_and_those_of_others_stay(tmp_path: Path) -> None:
     program = (
         "import os, sys, time\n"

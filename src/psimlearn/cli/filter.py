@@ -93,6 +93,10 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
             raise click.UsageError(
                 f"--{option.replace('_', '-')} is for files; rows on standard input come one by one."
             )
+    if output is not None and output.suffix == ".parquet":
+        raise click.UsageError(
+            f"-o {output}: rows on standard input are answered as text. Give a name that ends in .csv."
+        )
     saved = opened(model)
     id, time = (
         others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
@@ -106,7 +110,7 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
     wanted = Wanted(channels, columns.inputs, id, time, alphabet, categories, absent, time_format, step)
     check_names([*(name for name in (id, time) if name), *names_of_answers(wanted, others["ahead"])])
     _check_ahead(saved.filter, others["ahead"])
-    source, out = sys.stdin.fileno(), cast(BufferedIOBase, sys.stdout.buffer)
+    source, out = _standard_input(), cast(BufferedIOBase, sys.stdout.buffer)
     try:
         with nullcontext(out) if output is None else kept(output) as answers:
             header = () if others["no_header"] else others["header"]
@@ -115,6 +119,14 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
         options.say("psimlearn: stopped.")
         return exit_code(stop)
     return 0
+
+
+def _standard_input() -> int:
+    from psimlearn.errors import DataError
+
+    if sys.stdin is None:  # its owner has closed it
+        raise DataError("standard input: required rows, received a closed input. Give rows through a pipe.")
+    return sys.stdin.fileno()
 
 
 def _check_ahead(filter: Any, steps: int) -> None:

@@ -25,8 +25,7 @@ def info(model: Path, as_json: bool) -> None:
       psimlearn info arm.psim
       psimlearn info arm.psim --json | jq .errors
     """
-    from psimlearn.choose.summary import summarised
-    from psimlearn.cli.models import opened
+    from psimlearn.cli.models import opened, summary_of
 
     saved = opened(model)
     filter, columns = saved.filter, saved.columns
@@ -52,7 +51,7 @@ def info(model: Path, as_json: bool) -> None:
             options.echo(f"{what:11}{value}")
     reach = "not calibrated" if filter.calibration is None else f"calibrated {filter.calibration.furthest} steps ahead"
     options.echo(f"beliefs    of the next {filter.features.window} steps; {reach}")
-    options.echo(summarised(saved.report) if saved.report else "report     none: a filter without an estimator")
+    options.echo(summary_of(saved, model) if saved.report else "report     none: a filter without an estimator")
 
 
 def _columns(saved: Any) -> dict[str, Any]:

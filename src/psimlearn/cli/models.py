@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from psimlearn.cli.columns import NO_COLUMNS, Columns, columns_in, columns_of, reading_of
 from psimlearn.cli.options import say
-from psimlearn.errors import DataError
+from psimlearn.errors import DataError, ModelFileError
 from psimlearn.files.model import read
 from psimlearn.filter import Filter
 from psimlearn.filter.outside import far_channels, said_of
 from psimlearn.recordings.steps import check_step
 
-__all__ = ["SYMBOL", "Model", "opened", "read_for"]
+__all__ = ["SYMBOL", "Model", "opened", "read_for", "summary_of"]
 
 SYMBOL = "symbol"
 """The column of symbols, if the model does not know its name."""
@@ -39,9 +40,41 @@ class Model(NamedTuple):
 def opened(path: Path) -> Model:
     """Read a model file; a file written from Python knows the names of its channels, but no other columns."""
     saved = read(path)
-    report = saved.notes.get("report", {})
-    columns = columns_in(report.get("columns", {}))._replace(channels=saved.filter.names)
-    return Model(saved.filter, report, columns, saved.notes.get("step"))
+    report, step = saved.notes.get("report", {}), saved.notes.get("step")
+    try:
+        columns = columns_in(report.get("columns", {}))._replace(channels=saved.filter.names)
+        sound = _sound(columns) and (step is None or (type(step) is float and 0 < step < inf))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise ModelFileError(
+            f"{path}: required the columns and the step of a model as psimlearn writes them, received others. "
+            "psimlearn.load(path) may read its filter."
+        )
+    return Model(saved.filter, report, columns, step)
+
+
+def _sound(columns: Columns) -> bool:
+    """Whether columns in a file, which may be forged, are names."""
+    names = (columns.id, columns.time, columns.symbols, columns.group, columns.time_format)
+    lists = (columns.inputs, columns.hints, columns.exclude, columns.missing, tuple(columns.categories))
+    return all(name is None or isinstance(name, str) for name in names) and all(
+        isinstance(part, tuple) and all(isinstance(name, str) for name in part) for part in lists
+    )
+
+
+def summary_of(model: Model, path: Path) -> str:
+    """The report of a model as text."""
+    from psimlearn.choose.summary import summarised
+    from psimlearn.estimator.saved import with_infinities
+
+    try:
+        return summarised(with_infinities(dict(model.report)))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path}: required a report as psimlearn writes it, received another ({type(error).__name__}). "
+            "psimlearn.load(path) may read its filter."
+        ) from error
 
 
 def read_for(model: Model, sources: str | Sequence[str], options: Mapping[str, Any]) -> Any:

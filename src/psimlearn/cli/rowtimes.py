@@ -27,6 +27,9 @@ class Arrival(NamedTuple):
     """A message for the user."""
 
 
+ON_TIME = Arrival()
+
+
 class RowTimes:
     """The times of the last rows of one live recording."""
 
@@ -38,17 +41,23 @@ class RowTimes:
         self.before: Moment | None = None
         self.late = 0.0
         """How many steps the last row came after the time at which it was due."""
+        self.late_next = 0.0
+        """The same of the row that arrives."""
         self.doubted: list[Moment] = []
         """The times of the last rows that were refused, as long as they rise."""
 
     def arrival(self, row: ParsedRow) -> Arrival:
         """What the time of a row says; DataError for a time that does not fit, until as many as `TRUSTED` agree."""
+        self.late_next = 0.0
         if row.moment is None or self.last is None:
-            return Arrival()
+            return ON_TIME
         try:
-            n_missed = self._steps(row.moment)[0] - 1
+            n_steps, self.late_next = self._steps(row.moment)
+            if n_steps == 1:
+                return ON_TIME
+            n_missed = n_steps - 1
             missed = "a row was missed; it counts" if n_missed == 1 else f"{n_missed} rows were missed; they count"
-            return Arrival(n_missed, said=f"{missed} as not observed." if n_missed else "")
+            return Arrival(n_missed, said=f"{missed} as not observed.")
         except _UnfitError as error:
             rising = bool(self.doubted) and _rises(self.doubted[-1], row.moment)
             self.doubted = [*(self.doubted if rising else []), row.moment]
@@ -64,13 +73,9 @@ class RowTimes:
 
     def took(self, row: ParsedRow) -> None:
         """Remember the time of a row that was taken."""
-        if row.moment is None:
-            return
-        try:
-            self.late = self._steps(row.moment)[1]
-        except _UnfitError:  # the time before was wrong, or a recording begins
-            self.late = 0.0
-        self.before, self.last, self.written, self.doubted = self.last, row.moment, row.time, []
+        if row.moment is not None:
+            self.before, self.last, self.written, self.doubted = self.last, row.moment, row.time, []
+            self.late = self.late_next
 
     def _steps(self, moment: Moment) -> tuple[int, float]:
         """The number of steps since the last row, and how late this row is."""

@@ -57,9 +57,11 @@ class Session:
 
     def take(self, row: ParsedRow, n: int, complain: Complain) -> Step:
         """Take a row of n channels and perhaps inputs; the state stays as it is if a row is refused."""
-        x, u = np.array(row.numbers[:n]), np.array(row.numbers[n:])
-        if not np.isfinite(u).all():
-            raise DataError("required finite inputs, received a row without: inputs must be known at every row.")
+        x, u = np.array(row.numbers[:n]), self.inputs
+        if len(row.numbers) > n:
+            u = np.array(row.numbers[n:])
+            if not np.isfinite(u).all():
+                raise DataError("required finite inputs, received a row without: inputs must be known at every row.")
         arrival = self.times.arrival(row)
         if arrival.said:
             complain(arrival.said)

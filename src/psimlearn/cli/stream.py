@@ -1,6 +1,7 @@
 """A filter in a pipe: rows in, one answer to each row out, at once, in constant memory."""
 
 import os
+import select
 from collections.abc import Iterator, Sequence
 from io import BufferedIOBase
 
@@ -101,7 +102,7 @@ def _batches(source: int) -> Iterator[list[Line]]:
     """All complete lines that are ready, as soon as there is one; the last line needs no line end."""
     rest: list[bytes] = []  # pieces of a line that has no end yet
     size = 0
-    while chunk := os.read(source, AT_ONCE):
+    while chunk := _read(source):
         held = rest.pop() if rest and rest[-1] == b"\r" else b""  # perhaps the first half of a line end
         chunk = (held + chunk).replace(b"\r\n", b"\n")
         last = b"\r" * chunk.endswith(b"\r")
@@ -117,6 +118,19 @@ def _batches(source: int) -> Iterator[list[Line]]:
             rest.append(last)
     if size > LONGEST or b"".join(rest).removesuffix(b"\r"):
         yield [_decoded(None if size > LONGEST else b"".join(rest).removesuffix(b"\r"))]
+
+
+def _read(source: int) -> bytes:
+    """Some bytes, as soon as there are any; none at the end."""
+    while True:
+        try:
+            return os.read(source, AT_ONCE)
+        except BlockingIOError:  # another program has set the pipe so that readers do not wait
+            select.select([source], [], [])
+        except OSError as error:
+            raise DataError(
+                f"standard input: required rows, received: {error}. Give rows through a pipe or from a file."
+            ) from error
 
 
 def _decoded(line: bytes | None) -> Line:
@@ -153,6 +167,8 @@ class Responder:
             self.read, self.keys = json_rows(wanted), {w: n for w in ("id", "time") if (n := getattr(wanted, w))}
         else:
             self.read, self.keys = csv_rows(first_line, wanted, header)
+            if wanted.step is not None and wanted.time and "time" not in self.keys:
+                say(f"psimlearn: no column {wanted.time!r}: every row counts as the next step, late or not.")
         self.header = None if self.json or header is not None else first_line.strip()
         self.blank_is_row = not self.json and wanted.names == wanted.channels[:1] and not self.keys
         self.sessions = Sessions(filter, steps, wanted.step)

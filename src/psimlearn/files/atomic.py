@@ -30,8 +30,9 @@ CHUNK = 1 << 16
 def atomic(path: Path, keep_whole_lines: bool = False) -> Iterator[BufferedRandom]:
     """Open a temporary file, which replaces the file at `path` once the block has ended without an error.
 
-    Whatever happens, `path` is the old file or the whole new one. A new file keeps the mode of the old one, and a link
-    stays a link. Temporary files in the same folder that writers left behind when they were killed are removed.
+    Whatever happens, `path` is the old file or the whole new one. A new file keeps the mode and, where that is allowed,
+    the owner of the old one, and a link stays a link. Temporary files in the same folder that writers left behind when
+    they were killed are removed.
 
     Args:
         path: the file to write. Its folder must exist: the temporary file is made there.
@@ -41,9 +42,9 @@ def atomic(path: Path, keep_whole_lines: bool = False) -> Iterator[BufferedRando
         OSError: if the file cannot be written, or if `path` is a device, a FIFO or a folder.
     """
     path = Path(os.path.realpath(path))
-    mode = _mode_of_old(path)
+    old = _replaceable(path)
     _remove_leftovers(path.parent)
-    file, temporary = _locked(path.parent, mode)
+    file, temporary = _locked(path.parent, old)
     try:
         with file:
             try:
@@ -60,8 +61,8 @@ def atomic(path: Path, keep_whole_lines: bool = False) -> Iterator[BufferedRando
             os.remove(temporary)
 
 
-def _mode_of_old(path: Path) -> int | None:
-    """The mode of the file that will be replaced, None if there is none. Refuses everything but a regular file."""
+def _replaceable(path: Path) -> os.stat_result | None:
+    """The status of the file that will be replaced, None if there is none. Refuses everything but a regular file."""
     try:
         old = os.stat(path)
     except FileNotFoundError:
@@ -69,19 +70,22 @@ def _mode_of_old(path: Path) -> int | None:
     if not stat.S_ISREG(old.st_mode):
         kind = "a folder" if stat.S_ISDIR(old.st_mode) else "a device, FIFO or socket"
         raise OSError(errno.EINVAL, f"{kind}, which must not be replaced by a file")
-    return stat.S_IMODE(old.st_mode)
+    return old
 
 
-def _locked(folder: Path, mode: int | None) -> tuple[BufferedRandom, Path]:
+def _locked(folder: Path, old: os.stat_result | None) -> tuple[BufferedRandom, Path]:
     """A new file, locked for as long as it is open, so that another writer does not take it for a leftover."""
     while True:
         temporary = folder / PATTERN.replace("*", secrets.token_hex(8))
-        made = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666 if mode is None else 0o600)
+        made = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666 if old is None else 0o600)
         file = os.fdopen(made, "w+b")
-        with suppress(OSError):  # not every file system has locks or modes
+        with suppress(OSError):  # not every file system has locks
             _lock(file.fileno())
-            if mode is not None:
-                os.chmod(temporary, mode)
+        if old is not None:
+            with suppress(OSError, AttributeError):  # only some may give files away, and Windows has no owners
+                os.chown(temporary, old.st_uid, old.st_gid)
+            with suppress(OSError):  # not every file system has modes
+                os.chmod(temporary, stat.S_IMODE(old.st_mode))
         if temporary.exists():
             return file, temporary
         file.close()  # another writer took it for a leftover before it was locked
