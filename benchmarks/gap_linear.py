@@ -93,18 +93,27 @@ def first_rows(model: PSIM, system: System | None, test: np.ndarray, scale: np.n
     """Errors and intervals of the first rows of complete recordings (m, T, n); no ratios without a system."""
     mean = np.asarray(model.predict(test))
     low, high = (np.asarray(bound) for bound in model.predict_interval(test, horizon=1, coverage=COVERAGE))
-    scores = np.asarray(model.score_samples(test)).reshape(test.shape[:2])
-    lowest = scores <= np.quantile(scores, 0.01)
     found: Row = {"errors": np.mean(((mean - test)[:, :EARLY] / scale) ** 2, axis=(0, 2)).tolist()}
     if system is not None:
-        best = kalman(system, test).mean
+        reference = kalman(system, test)
+        best = reference.mean
         for name, rows in STARTS.items():
             found[name] = ratio(mean[:, rows], best[:, rows], test[:, rows], scale)
+        found["first of Kalman"] = first_among_lowest(reference.nats)
     for age in AGES:
         found[f"held {age}"] = held(low[:, age], high[:, age], test[:, age])
     found["held later"] = held(low[:, EARLY:], high[:, EARLY:], test[:, EARLY:])
-    found["first among lowest"] = float(lowest[:, 0].sum() / lowest.sum() * test.shape[1])
+    found["first"] = first_among_lowest(np.asarray(model.score_samples(test)).reshape(test.shape[:2]))
+    found["first, relative"] = first_among_lowest(
+        np.asarray(model.score_samples(test, relative=True)).reshape(test.shape[:2])
+    )
     return found
+
+
+def first_among_lowest(scores: np.ndarray) -> float:
+    """The share of first rows among the lowest 1 % of scores, over their share of all rows."""
+    lowest = scores <= np.quantile(scores, 0.01)
+    return float(lowest[:, 0].sum() / lowest.sum() * scores.shape[1])
 
 
 STARTS = {"rows 0-9": slice(0, EARLY), "row 0": slice(0, 1), "rows 1-9": slice(1, EARLY), "later": slice(EARLY, None)}
@@ -159,10 +168,17 @@ def print_starts(rows: list[Row]) -> None:
     ratios(((family, group) for family, group in by_family(rows) if "row 0" in group[0]), tuple(STARTS))
     names = [*(f"held {age}" for age in AGES), "held later"]
     print(
-        "\nShare held by 90 % intervals: mean (least .. most); first rows among the lowest 1 % of scores / their share"
+        "\nShare held by 90 % intervals: mean (least .. most); first rows among the lowest 1 % of scores, over their\n"
+        "share: log-likelihoods, those of the Kalman filter, and scores less their expectation (most)"
     )
-    print(f"{'family':15}" + "".join(f"{name:>24}" for name in names) + f"{'mean':>8}{'most':>8}")
+    print(
+        f"{'family':15}" + "".join(f"{name:>24}" for name in names) + f"{'nats':>8}{'Kalman':>8}{'less':>8}{'most':>8}"
+    )
     for family, group in by_family(rows):
         cells = "".join(f"{spread([row[name] for row in group]):>24}" for name in names)
-        lowest = [row["first among lowest"] for row in group]
-        print(f"{family:15}{cells}{np.mean(lowest):8.2f}{max(lowest):8.2f}")
+        plain, kalman, relative = (
+            [row.get(name, np.nan) for row in group] for name in ("first", "first of Kalman", "first, relative")
+        )
+        print(
+            f"{family:15}{cells}{np.mean(plain):8.2f}{np.mean(kalman):8.2f}{np.mean(relative):8.2f}{max(relative):8.2f}"
+        )

@@ -102,6 +102,8 @@ class Reference(NamedTuple):
 
     mean: np.ndarray
     variance: np.ndarray
+    nats: np.ndarray
+    """The log-likelihood of each row, (m, T)."""
 
 
 def kalman(system: System, x: np.ndarray) -> Reference:
@@ -114,7 +116,7 @@ def kalman(system: System, x: np.ndarray) -> Reference:
     first, pattern = _patterns(seen)
     s = np.zeros((len(x), len(A)))
     P = np.tile(system.start, (len(first), 1, 1))
-    mean, variance = np.empty_like(x), np.empty_like(x)
+    mean, variance, nats = np.empty_like(x), np.empty_like(x), np.empty(x.shape[:2])
     for t in range(x.shape[1]):
         o = seen[first, t]
         V = C @ P @ C.T + R
@@ -123,10 +125,13 @@ def kalman(system: System, x: np.ndarray) -> Reference:
         G = np.where(o[:, None, :], P @ C.T, 0.0)
         K = np.swapaxes(np.linalg.solve(V, np.swapaxes(G, 1, 2)), 1, 2)
         innovation = np.where(seen[:, t], x[:, t] - mean[:, t], 0.0)
+        distance = np.einsum("bi,bi->b", innovation, np.linalg.solve(V[pattern], innovation[:, :, None])[:, :, 0])
+        scale = np.linalg.slogdet(V)[1][pattern] + np.log(2 * np.pi) * seen[:, t].sum(axis=1)
+        nats[:, t] = -0.5 * (distance + scale)
         s = (s + np.einsum("bsn,bn->bs", K[pattern], innovation)) @ A.T
         P = A @ (P - K @ np.swapaxes(G, 1, 2)) @ A.T + Q
         P = (P + np.swapaxes(P, 1, 2)) / 2
-    return Reference(mean, variance)
+    return Reference(mean, variance, nats)
 
 
 def _patterns(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -66,7 +66,15 @@ def test_learnt_filters(trainer: str, learner: Any, tmp_path: Path) -> None:
 def test_every_part_of_a_filter_has_a_place_in_the_file() -> None:
     """Whoever adds a field is told here to add it to `psimlearn.files`, and to raise the format's version if needed."""
     known = "features regressors initial scaling feedback centre covariance lags input_scaling feedthrough alphabet"
-    assert {field.name for field in fields(Filter)} == {*known.split(), *CALIBRATIONS, "hinting", "names"}
+    assert {field.name for field in fields(Filter)} == {
+        *known.split(),
+        *CALIBRATIONS,
+        "hinting",
+        "names",
+        "starting",
+        "gaps",
+        "span",
+    }
     assert {field.name for field in fields(Linear)} == {"weights", "intercept"}
     assert {field.name for field in fields(RandomFourier)} == {"directions", "raw_inputs", "linear"}
     assert set(Feedback._fields) == {"mean", "scale", "weight", "directions", "low", "high"}

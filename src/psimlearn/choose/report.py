@@ -1,5 +1,6 @@
 """The choice that a search has made, and the report of a fit: plain values that `summarised` puts into words."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,12 +10,14 @@ from psimlearn.choose.settings import Settings
 from psimlearn.choose.splits import Split
 from psimlearn.choose.strategy import Methods, Strategy
 from psimlearn.choose.summary import described
-from psimlearn.evaluate.calibrate import blind
+from psimlearn.evaluate.calibrate import Unseen, blind
+from psimlearn.evaluate.sensors import untrusted
 from psimlearn.filter import Filter
+from psimlearn.filter.innovations import treats_exactly
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.score import Round, spectral_radius
 
-__all__ = ["Choice", "reported"]
+__all__ = ["Choice", "reported", "sensors_missed"]
 
 
 class Choice(NamedTuple):
@@ -71,3 +74,21 @@ def reported(
         blinded = {name: [blind(f) for f in found if isinstance(f, Filter)] for name, found in methods.items()}
         report["inputs_unknown"] = {"errors": strategy.errors(blinded, choice.splits, settings.features.window)}
     return report
+
+
+def sensors_missed(filter: Filter, held_out: Sequence[Unseen]) -> list[str]:
+    """A note on sensors without which a filter that fills gaps in cannot be trusted; none for exact gaps."""
+    if filter.alphabet is not None or treats_exactly(filter) or not held_out:
+        return []
+    found = untrusted(held_out)
+    names = [repr(c if filter.names is None else filter.names[c]) for c in found]
+    if not names:
+        return []
+    worst = max(found.values(), key=lambda factor: np.nan_to_num(factor, nan=np.inf))
+    grown = f"{worst:.3g}-fold" if np.isfinite(worst) else "without bound"
+    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    note = (
+        f"do not trust this filter while {some} {'is' if len(names) == 1 else 'are'} missing: the errors of the other "
+        f"channels grew {grown} when a sensor was left out of held-out recordings. A linear filter knows its doubt"
+    )
+    return [note]

@@ -114,7 +114,7 @@ def _packed(filter: Filter, notes: Mapping[str, Any], arrays: Mapping[str, np.nd
 
 def _parts(filter: Filter) -> dict[str, Any]:
     """Every part of a filter that has arrays, by its name in a file."""
-    parts = {"": Constants(filter.initial, filter.covariance, filter.centre)}
+    parts = {"": Constants(filter.initial, filter.covariance, filter.centre, filter.span)}
     regressors = {f"regressors.{i}": regressor for i, regressor in enumerate(filter.regressors)}
     return parts | {name: getattr(filter, name) for name in PARTS} | regressors
 

@@ -22,15 +22,20 @@ class Constants(NamedTuple):
     initial: Float[np.ndarray, " d"]
     covariance: Float[np.ndarray, "n n"]
     centre: Float[np.ndarray, " d"] | None = None
+    span: Float[np.ndarray, "2 n"] | None = None
 
 
 def _constants_shapes(group: Group, known: Known) -> Shapes:
-    centre: Shapes = {"centre": (known.d,)} if "centre" in group.arrays else {}
-    return {"initial": (known.d,), "covariance": (known.n, known.n)} | centre
+    optional: Shapes = {"centre": (known.d,), "span": (2, known.n)}
+    there: Shapes = {name: shape for name, shape in optional.items() if name in group.arrays}
+    return {"initial": (known.d,), "covariance": (known.n, known.n)} | there
 
 
 def _check_constants(group: Group) -> None:
     all_finite(group)
+    if "span" in group.arrays:
+        low, high = group.arrays["span"]
+        require(bool((low <= high).all()), "array span: required least values of at most the largest, received others")
     require_covariance("covariance", group.arrays["covariance"])
 
 

@@ -16,9 +16,16 @@ CHUNK = 4_000_000
 
 
 def conditional_fill(
-    x: Float[np.ndarray, "b n"], expected: Float[np.ndarray, "b n"], covariance: Float[np.ndarray, "n n"]
+    x: Float[np.ndarray, "b n"],
+    expected: Float[np.ndarray, "b n"],
+    covariance: Float[np.ndarray, "n n"],
+    span: Float[np.ndarray, "2 n"] | None = None,
 ) -> Float[np.ndarray, "b n"]:
-    """x with its missing entries filled in: m_miss + S_mo S_oo^-1 (x_seen - m_seen), or m_miss if no entry was seen."""
+    """x with its missing entries filled in: m_miss + S_mo S_oo^-1 (x_seen - m_seen), or m_miss if no entry was seen.
+
+    Guesses stay within the span, least and largest value of each channel, if there is one: a filter that is driven by
+    its guesses may run away.
+    """
     missing = np.isnan(x)
     rows = np.flatnonzero(missing.any(axis=1))
     if not len(rows):
@@ -28,18 +35,29 @@ def conditional_fill(
         seen = ~missing[part]
         innovation = np.where(seen, x[part] - expected[part], 0.0)
         weights = np.linalg.solve(among, innovation[:, :, None])[:, :, 0]
-        out[part] = np.where(seen, x[part], expected[part] + weights @ covariance)
+        out[part] = np.where(seen, x[part], within(span, expected[part] + weights @ covariance))
     return out
 
 
+def within(span: Float[Array, "2 n"] | None, x: Float[Array, "b n"]) -> Float[Array, "b n"]:
+    """x, kept within a span if there is one."""
+    if span is None:
+        return x
+    xp = x.__array_namespace__()
+    return xp.minimum(xp.maximum(x, span[0]), span[1])
+
+
 def gain_fill(
-    x: Float[Array, "b n"], expected: Float[Array, "b n"], gain: Float[Array, "b n n"]
+    x: Float[Array, "b n"],
+    expected: Float[Array, "b n"],
+    gain: Float[Array, "b n n"],
+    span: Float[Array, "2 n"] | None = None,
 ) -> Float[Array, "b n"]:
     """`conditional_fill` by the matrices S_oo^-1 S of each row, for arrays of numpy or of JAX."""
     xp = x.__array_namespace__()
     seen = ~xp.isnan(x)
     innovation = xp.where(seen, x - expected, 0.0)
-    return xp.where(seen, x, expected + xp.einsum("bi,bij->bj", innovation, gain))
+    return xp.where(seen, x, within(span, expected + xp.einsum("bi,bij->bj", innovation, gain)))
 
 
 def pattern_gains(

@@ -56,6 +56,8 @@ class Learnt:
     """The names of the channels."""
     alphabet: Alphabet | None = None
     """The symbols, where channels are indicators of symbols."""
+    span: Float[np.ndarray, "2 n"] | None = None
+    """The least and the largest value of each channel in training, standardised: filled-in values stay within it."""
     gaps: Gaps = "exact"
     """How missing entries are treated, if the filter is linear or of random features; other filters fill them in."""
 
@@ -82,7 +84,7 @@ class Learnt:
     @property
     def fill(self) -> Fill:
         """Fills missing entries from the entries seen."""
-        return partial(conditional_fill, covariance=self.covariance)
+        return partial(conditional_fill, covariance=self.covariance, span=self.span)
 
     def controls(
         self, u: Float[np.ndarray, "b p"] | None, next_u: Float[np.ndarray, "b p"] | None, b: int

@@ -104,6 +104,9 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         feedthrough=recipe.feedthrough,
         names=train.names,
         alphabet=train.alphabet,
+        span=None
+        if isinstance(features, OneHot)
+        else np.stack([np.nanmin(layout.x, axis=0), np.nanmax(layout.x, axis=0)]),
         gaps="filled" if layout.gappy else "exact",  # `refined` trains on as gaps are
     )
     y = phi[target_rows] - prior(filter.recursion, x[rows])

@@ -55,6 +55,8 @@ class Fixed(NamedTuple):
     """The directions of random features; None for a linear filter."""
     root: Any = None
     """Weights are this matrix times the parameters; None for the identity."""
+    span: Any = None
+    """Filled-in values stay within it; None for no bounds."""
 
 
 class Part(NamedTuple):
@@ -99,7 +101,7 @@ def fixed_of(filter: Filter) -> Fixed:
     """Everything of a filter but its weights."""
     regressor = filter.regressors[0]
     frequencies = regressor.directions if isinstance(regressor, RandomFourier) else None
-    return Fixed(filter.initial, filter.feedback, filter.centre, frequencies)
+    return Fixed(filter.initial, filter.feedback, filter.centre, frequencies, span=filter.span)
 
 
 def weights_of(filter: Filter, intercept: bool = True) -> Float[np.ndarray, "width d"]:
@@ -182,8 +184,10 @@ def closed_loop(form: Form) -> _Loop:
     def rolled(weights: Any, fixed: Fixed, part: Part, nudges: Any) -> tuple[Any, Any]:
         recursion = _recursion(form, fixed, weights)
         first = jnp.tile(fixed.initial, (part.x.shape[1], 1))
-        scanned = _rolled_whole if part.known is not None else _rolled_filling
-        beliefs, known = scanned(jax, form, recursion, first, part, nudges)
+        if part.known is not None:
+            beliefs, known = _rolled_whole(jax, form, recursion, first, part, nudges)
+        else:
+            beliefs, known = _rolled_filling(jax, form, recursion, first, part, nudges, fixed.span)
         held = jnp.concatenate([first[None], beliefs[:-1]])
         z = inputs(recursion, _flat(held), _flat(known))
         if fixed.frequencies is not None:
@@ -237,7 +241,9 @@ def _rolled_whole(jax: Any, form: Form, recursion: Recursion, first: Any, part: 
     return jax.lax.scan(step, first, (part.x, drive, nudges))[1], part.known
 
 
-def _rolled_filling(jax: Any, form: Form, recursion: Recursion, first: Any, part: Part, nudges: Any) -> tuple[Any, Any]:
+def _rolled_filling(
+    jax: Any, form: Form, recursion: Recursion, first: Any, part: Part, nudges: Any, span: Any
+) -> tuple[Any, Any]:
     """Something is missing: the belief before a row fills in its missing entries."""
     b, n = part.x.shape[1:]
     nothing = jax.numpy.zeros(b, dtype=int)
@@ -245,7 +251,7 @@ def _rolled_filling(jax: Any, form: Form, recursion: Recursion, first: Any, part
 
     def step(state: State, now: Any) -> Any:
         x, u, pattern, nudge = now
-        after = take(recursion, state, x, u, lambda x, expected: gain_fill(x, expected, part.gains[pattern]))
+        after = take(recursion, state, x, u, lambda x, expected: gain_fill(x, expected, part.gains[pattern], span))
         after = after._replace(belief=after.belief + nudge)
         return after, (after.belief, jax.numpy.concatenate([after.recent.reshape(b, -1), u], axis=1))
 
