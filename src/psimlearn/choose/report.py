@@ -81,7 +81,7 @@ def sensors_missed(filter: Filter, held_out: Sequence[Unseen]) -> list[str]:
     if filter.alphabet is not None or treats_exactly(filter) or not held_out:
         return []
     found = untrusted(held_out)
-    names = [repr(c if filter.names is None else filter.names[c]) for c in found]
+    names = [f"channel {c if filter.names is None else filter.names[c]!r}" for c in found]
     if not names:
         return []
     worst = max(found.values(), key=lambda factor: np.nan_to_num(factor, nan=np.inf))
