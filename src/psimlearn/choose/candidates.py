@@ -16,6 +16,10 @@ DOUBT = 0.002
 """The doubt about beliefs that are nothing but contexts."""
 
 
+UNSTABLE = 1.0
+"""The doubt about filters that do not forget their start."""
+
+
 class Candidate(NamedTuple):
     """One setting of everything that is chosen."""
 
@@ -49,6 +53,8 @@ class Trial(NamedTuple):
     """By the criterion, averaged over splits; inf if it diverged on any."""
     n_recordings: int
     """How many recordings all splits were made from."""
+    forgets: bool = True
+    """Whether the filters of the best round forget their start; others would diverge on longer recordings."""
 
     @property
     def penalised_error(self) -> float:
@@ -56,11 +62,14 @@ class Trial(NamedTuple):
 
         A new recording may have its particular offset, and few recordings tell little about offsets: those held out
         are not quite new, since settings and units were made with them at hand. Beliefs about symbols that are mostly
-        contexts have to be a little better: smaller differences in nats are chance.
+        contexts have to be a little better: smaller differences in nats are chance. A filter that does not forget its
+        start has to be far better.
         """
         recipe, learner = self.candidate
         if isinstance(learner, SymbolRidge):
             return self.error * (1 + DOUBT * learner.floor)
+        if not self.forgets:
+            return self.error + UNSTABLE * abs(self.error)  # a likelihood may be negative
         dependence = 1.0 if recipe.level_weight is None else min(recipe.level_weight, 1.0)
         doubt = OFFSETS / self.n_recordings**2 if self.n_recordings > 1 else 0.0
         return self.error * (1 + doubt * dependence)

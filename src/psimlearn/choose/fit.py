@@ -201,7 +201,7 @@ def _descended(choice: Choice, settings: Settings, seed: int) -> Choice:
         _epochs(split, round.filter, settings, seed, N_EPOCHS, PATIENCE)
         for split, round in zip(choice.splits, choice.winners, strict=True)
     ]
-    at, error = best_of(epochs)
+    at, error, _ = best_of(epochs)
     return choice._replace(
         trial=choice.trial._replace(error=error),
         rounds=[*choice.rounds, *epochs[0]],

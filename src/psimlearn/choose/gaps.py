@@ -6,12 +6,14 @@ their uncertainty, and a filter that takes its guesses for observations can dive
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from psimlearn.choose.courses import Start
 from psimlearn.choose.watch import Watch
+from psimlearn.errors import DivergedError
 from psimlearn.filter.innovations import has_innovations
 from psimlearn.train.dagger import Aggregation
 from psimlearn.train.refined import can_be_refined, refined
@@ -50,12 +52,13 @@ def treatment(winners: Sequence[Round], starts: Sequence[Start], watch: Watch) -
     trainable = all(can_be_refined(round.filter, start.begun) for round, start in each)
     lanes = [refined(round.filter, *start, MOST_ROUNDS if trainable else 0) for round, start in each]
     best = Treatment([], 0, np.inf)
-    for number, together in enumerate(zip(*lanes, strict=True)):
-        best = _better(best, number, together)
-        tired = number - (best.n_rounds or 0) >= PATIENCE
-        if tired or not watch.goes_on("training with gaps", number + 1, MOST_ROUNDS + 1):
-            break
-    return best if best.error <= WORSE * filled.error else filled
+    with suppress(DivergedError):  # the rounds before count
+        for number, together in enumerate(zip(*lanes, strict=True)):
+            best = _better(best, number, together)
+            tired = number - (best.n_rounds or 0) >= PATIENCE
+            if tired or not watch.goes_on("training with gaps", number + 1, MOST_ROUNDS + 1):
+                break
+    return best if best.winners and best.error <= filled.error + (WORSE - 1) * abs(filled.error) else filled
 
 
 def _better(best: Treatment, number: int, together: Sequence[Aggregation]) -> Treatment:

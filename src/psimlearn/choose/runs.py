@@ -16,10 +16,6 @@ from psimlearn.train.score import Round, forgets, scored
 __all__ = ["Lane", "Run", "advanced", "best_of", "runs", "with_ridge"]
 
 
-UNSTABLE = 2.0
-"""The factor of the error of a candidate none of whose filters forgets its start."""
-
-
 class Lane(NamedTuple):
     """A run on one of its courses."""
 
@@ -42,8 +38,8 @@ class Run(NamedTuple):
     def trial(self) -> Trial:
         """How the candidate did so far."""
         n_done = min(len(lane.rounds) for lane in self.lanes)
-        at, error = best_of([lane.rounds for lane in self.lanes])
-        return Trial(self.candidate, n_done - 1, at, error, self.lanes[0].course.n_recordings)
+        at, error, stable = best_of([lane.rounds for lane in self.lanes])
+        return Trial(self.candidate, n_done - 1, at, error, self.lanes[0].course.n_recordings, stable)
 
     def winners(self) -> list[Round]:
         """The best round, one filter for each course."""
@@ -86,19 +82,16 @@ def _further(lane: Lane) -> Lane:
     return lane._replace(rounds=(*lane.rounds, stands.round), stands=stands)
 
 
-def best_of(rounds: Sequence[Sequence[Round]]) -> tuple[int, float]:
-    """The round with the least error averaged over courses, and that error; (0, inf) if none is finite.
+def best_of(rounds: Sequence[Sequence[Round]]) -> tuple[int, float, bool]:
+    """The round with the least error averaged over courses, that error, and whether its filters forget their start.
 
-    A filter that does not forget its start may have the least error on recordings that end before it diverges: such
-    rounds count only if there are no others.
+    A filter that does not forget may have the least error on recordings that end before it diverges: such rounds count
+    only if there are no others. (0, inf, True) if no error is finite.
     """
     errors = [float(np.mean([r.error for r in same])) for same in zip(*rounds, strict=False)]
     finite = [int(at) for at in np.argsort(errors, kind="stable") if np.isfinite(errors[at])]
     forgetting = (at for at in finite if all(forgets(lane[at].filter) for lane in rounds))
     at = next(forgetting, None)
-    if at is not None:
-        return at, errors[at]
-    if not finite:
-        return 0, np.inf
-    least = errors[finite[0]]
-    return finite[0], least + (UNSTABLE - 1) * abs(least)  # a likelihood may be negative
+    if at is None:
+        return (finite[0], errors[finite[0]], False) if finite else (0, np.inf, True)
+    return at, errors[at], True

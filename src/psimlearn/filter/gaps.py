@@ -96,11 +96,11 @@ def error_covariance(
     e = residuals if seen.all() else np.where(seen, residuals, 0.0)
     pairs = np.full((e.shape[1], e.shape[1]), float(len(e))) if e is residuals else seen.astype(float).T @ seen
     moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
-    if doubt is not None:
+    if doubt is not None and np.isfinite(doubt).all():
         both = seen[:, :, None] & seen[:, None, :]
         added = np.divide(np.sum(doubt * both, axis=0), pairs, out=np.zeros_like(pairs), where=pairs > 0)
         share = np.clip(1 - np.diag(added) / np.maximum(np.diag(moments), 1e-300), LEAST_SHARE, 1.0)
-        moments = _positive(moments - added, np.diag(moments) * share)
+        moments = _positive(moments - added, np.maximum(np.diag(moments) * share, 1e-12))
     variances = np.maximum(np.diag(moments), 1e-12)
     shrunk = moments * (pairs**2 / (pairs**2 + len(moments) ** 2))
     np.fill_diagonal(shrunk, variances)

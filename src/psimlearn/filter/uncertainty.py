@@ -114,19 +114,26 @@ def started(
         age: of the stream before each row.
         ages: how many ages differ from the rest.
     """
-    squares = errors**2 / variance
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # horizons that no recording was long enough for
+        warnings.simplefilter("ignore", RuntimeWarning)  # horizons that no recording was long enough for; huge errors
+        squares = errors**2 / variance
         later = np.nanmean(squares[age >= ages], axis=0) if (age >= ages).any() else np.ones(errors.shape[1:])
         ratio = np.stack([np.nanmean(squares[age == a], axis=0) for a in range(ages)]) / later
     ratio = np.maximum(_carried(ratio), LEAST_RATIO)
+    later = np.where(np.isfinite(later), later, 1.0)
     quantiles = np.empty((len(LEVELS), ages, errors.shape[2]))
     for a, c in np.ndindex(ages, errors.shape[2]):
         scores = np.sqrt(squares[age == a, :, c] / (ratio[a, :, c] * np.where(later[:, c] > 0, later[:, c], 1.0)))
-        scores = scores[~np.isnan(scores)]
-        quantiles[:, a, c] = _conformal(scores) if len(scores) else _conformal(np.sqrt(squares[~np.isnan(squares)]))
-    first = errors[age == 0, 0]
-    return Starting(ratio, quantiles, error_covariance(first))
+        scores = scores[np.isfinite(scores)]
+        quantiles[:, a, c] = _conformal(scores if len(scores) else np.ones(1))
+    return Starting(ratio, quantiles, _first_covariance(errors[age == 0, 0]))
+
+
+def _first_covariance(first: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n n"]:
+    """The covariance of the errors of first rows; the usual spread for a channel that was hardly ever observed there."""
+    covariance = error_covariance(first)
+    unknown = (~np.isnan(first)).sum(axis=0) < 2
+    return np.where(unknown[:, None] | unknown, np.diag(unknown.astype(float)), covariance)
 
 
 def _carried(ratio: Float[np.ndarray, "ages horizon n"]) -> Float[np.ndarray, "ages horizon n"]:
