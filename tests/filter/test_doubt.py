@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import block_diag
 
-from psimlearn.filter import Filter, Linear, RandomFourier, Stack
-from psimlearn.filter import doubt as module
-from psimlearn.filter.doubt import Covariances, Doubt, Roots, conditioned, kind_of, moved, together
+from psimlearn.filter import Filter, Linear, RandomFourier, Stack, spreads
+from psimlearn.filter.doubt import Doubt, conditioned, moved, together
 from psimlearn.filter.innovations import innovations, memory
 from psimlearn.filter.live import Live
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.smooth import Reads, backward, forward
+from psimlearn.filter.spreads import Covariances, Roots, kind_of
 from random_filters import drawn, made
 
 RNG = np.random.default_rng
@@ -80,8 +80,8 @@ def test_both_are_the_conditional_gaussian(kind: Covariances | Roots, seen: np.n
 
 
 def test_wide_memories_keep_roots() -> None:
-    assert isinstance(kind_of(module.WIDE), Roots)
-    assert isinstance(kind_of(module.WIDE - 1), Covariances)
+    assert isinstance(kind_of(spreads.WIDE), Roots)
+    assert isinstance(kind_of(spreads.WIDE - 1), Covariances)
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_square_roots_change_nothing(settings: tuple[Any, ...], monkeypatch: pyt
     filter, data = made(kind, Stack(2), inputs, lags, prior, rank, False, 7), drawn(True, inputs, 3)
     assert isinstance(filter.regressors[0], Linear | RandomFourier)
     dense = told(filter, data)
-    monkeypatch.setattr(module, "WIDE", 1)
+    monkeypatch.setattr(spreads, "WIDE", 1)
     assert isinstance(innovations(filter).kind, Roots)
     by_roots = told(filter, data)
     for a, b in zip(by_roots, dense, strict=True):
