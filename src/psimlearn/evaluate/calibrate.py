@@ -132,7 +132,9 @@ def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
     variance = calibration.variance(steps, errors.claimed)
     last = calibration.base[calibration.furthest - 1]
     variance = np.where(np.isnan(variance), last, variance)
-    return started(errors.of, variance if errors.doubt is None else variance + errors.doubt, errors.age, errors.ages)
+    if errors.doubt is not None:  # predictions before anything is seen do not add it
+        variance = variance + np.where((errors.age == 0)[:, None, None], 0.0, errors.doubt)
+    return started(errors.of, variance, errors.age, errors.ages)
 
 
 def _beginnings(data: Trajectories, horizon: int) -> Trajectories:
