@@ -46,7 +46,7 @@ def with_calibration(filter: Filter, unseen: Sequence[Unseen], starts: Sequence[
         calibration=calibration,
         calibration_blind=_other(filter, unseen, "unknown", starts) if filter.input_scaling is not None else None,
         calibration_next=_other(filter, unseen, "next known", starts) if filter.feedthrough else None,
-        covariance=error_covariance(errors.of[:, 0], errors.of_row),
+        covariance=error_covariance(errors.of[:, 0], errors.of_row, filter.covariance),
         starting=None,
     )
     return replace(filter, starting=_started(filter, starts)) if starts else filter
