@@ -55,7 +55,7 @@ def treatment(winners: Sequence[Round], starts: Sequence[Start], watch: Watch) -
         tired = number - (best.n_rounds or 0) >= PATIENCE
         if tired or not watch.goes_on("training with gaps", number + 1, MOST_ROUNDS + 1):
             break
-    return best if best.error <= WORSE * filled.error else filled
+    return best if best.winners and best.error <= WORSE * filled.error else filled
 
 
 def _better(best: Treatment, number: int, together: Sequence[Aggregation]) -> Treatment:
