@@ -267,4 +267,6 @@ def _trained(data: Trajectories, choice: Choice, settings: Settings, seed: int, 
 def _trained_exactly(trained: _Trained, begun: Beginning, held: HeldOut, n_rounds: int) -> _Trained:
     """The filter with exact gaps, trained on for some rounds."""
     *_, last = refined(trained.round.filter, begun, held, n_rounds)
-    return _Trained(last.round, begun.learner, last.sums if n_rounds else trained.sums)
+    if not n_rounds:  # the sums are of the rounds before, and `partial_fit` asks how many
+        return trained._replace(round=last.round._replace(number=trained.round.number))
+    return _Trained(last.round, begun.learner, last.sums)
