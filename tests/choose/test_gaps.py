@@ -205,6 +205,18 @@ def test_sums_of_filled_rounds_keep_their_number(monkeypatch: pytest.MonkeyPatch
     assert model.sums_.n == (model.n_rounds_ + 1) * 40 * 28
 
 
+def test_new_recordings_weigh_as_much_as_earlier_ones(tmp_path: Path) -> None:
+    """Earlier rounds have faded, so each earlier example counts 1.6 to 2.5 times; a new one counts twice."""
+    fitted(LEARNERS[0]).save(tmp_path / "model.psim", with_sums=True)
+    model = PSIM.load(tmp_path / "model.psim")
+    before = np.array([part.n for part in model.sums_.parts])
+    model.partial_fit(recordings(1, 20))
+    added = np.array([part.n for part in model.sums_.parts]) - before
+    ratio = added / (0.5 * before)  # half as many recordings
+    assert (ratio > 0.7).all(), ratio
+    assert (ratio < 1.4).all(), ratio
+
+
 def test_a_fit_with_gaps_forgets_its_start() -> None:
     for learner in LEARNERS:
         assert forgets(fitted(learner).filter_)
