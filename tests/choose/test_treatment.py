@@ -185,9 +185,8 @@ def test_training_goes_on_from_a_file_bit_for_bit(learner: Any, tmp_path: Path) 
 def test_sums_of_whole_recordings_go_on_with_gaps(tmp_path: Path) -> None:
     whole = random_system(RNG(4)).simulate(40, 30, RNG(3))
     model = PSIM(2, learner=Ridge(1e-3), random_state=0, validation=0.3, **QUICK).fit(whole)
-    assert isinstance(model.sums_, GramSums)
-    model.partial_fit(recordings(5, 10))
-    assert isinstance(model.sums_, ByOutput)
+    kinds = [type(model.sums_), type(model.partial_fit(recordings(5, 10)).sums_)]
+    assert kinds == [GramSums, ByOutput]
     model.save(tmp_path / "model.psim", with_sums=True)
     again = PSIM.load(tmp_path / "model.psim")
     more = random_system(RNG(4)).simulate(5, 30, RNG(6))  # without gaps the sums stay apart
@@ -195,7 +194,7 @@ def test_sums_of_whole_recordings_go_on_with_gaps(tmp_path: Path) -> None:
 
 
 def test_sums_of_filled_rounds_keep_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a round of training with exact gaps, the sums are of the rounds before: `partial_fit` has to know them."""
+    """Without a round of training with exact gaps the sums are of the rounds before, and `partial_fit` has to know."""
     monkeypatch.setattr("psimlearn.train.refined.MOST_ENTRIES", 0)
     monkeypatch.setattr(gaps, "WORSE", np.inf)
     model = PSIM(2, learner=Ridge(1e-3), random_state=0, validation=0.3, **QUICK).fit(recordings(0))
