@@ -30,7 +30,7 @@ from psimlearn.filter import (
 )
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.onehot import onto_simplices
-from psimlearn.filter.uncertainty import LEVELS, Calibration
+from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -92,7 +92,11 @@ def made(case: str, n: int = 2) -> Filter:
         calibration=calibration if "calibrated" in case else None,
         calibration_blind=unknown if "calibrated" in case and inputs else None,
         calibration_next=unknown if "calibrated" in case and "feedthrough" in case else None,
+        starting=Starting(calibration.base[None, :3] + 1, calibration.quantiles[:, :1], 2 * np.eye(n))
+        if "started" in case
+        else None,
         hinting=linear(d + beside, 2) if "hints" in case else None,
+        gaps="filled" if "filled" in case else "exact",
         names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
     )
 
@@ -137,6 +141,8 @@ CASES = [
     "inputs",
     "inputs feedthrough lags hints calibrated names",
     "squares variances lags",
+    "linear calibrated started",
+    "fourier lags calibrated started filled",
     "symbols",
     "symbols marginals softmax",
     "symbols projected",

@@ -90,7 +90,8 @@ def learnt(case: str) -> tuple[Filter, Trajectories]:
         if "forward" in case
         else dagger(data, data, features, learner, rng=rng, n_rounds=3, recipe=recipe)
     )
-    return whole(best(trained).filter, rng), data
+    as_they_are = replace(best(trained).filter, gaps="exact")  # training fills them in
+    return whole(as_they_are, rng), data
 
 
 FOLDED = [

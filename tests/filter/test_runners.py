@@ -11,16 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oracles import ragged
 from psimlearn.filter import (
     Features,
     Feedback,
     Filter,
     Linear,
-    MeanAndVariance,
     OneHotMarginals,
-    Opaque,
-    RandomFourier,
     Scaling,
     SecondMoment,
     Stack,
@@ -33,9 +29,8 @@ from psimlearn.filter.live import Live
 from psimlearn.filter.rollout import rolled
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, weights_of
+from random_filters import RNG, WINDOW, N, drawn, made
 
-RNG = np.random.default_rng
-WINDOW, N = 2, 2
 CLOSE = 1e-10
 KINDS = ["linear", "waves", "waves and raw", "variances", "black box", "two in turn"]
 FEATURES: dict[str, Features] = {
@@ -45,73 +40,10 @@ FEATURES: dict[str, Features] = {
 }
 
 
-class Wild(Opaque):
-    """A regressor that can only be called."""
-
-    def __init__(self, weights: np.ndarray) -> None:
-        self.weights = weights
-
-    def __call__(self, z: np.ndarray) -> np.ndarray:
-        return np.asarray(np.tanh(z @ self.weights))
-
-
-def regressor(kind: str, p: int, d: int, rng: np.random.Generator) -> Any:
-    """A random regressor that is a contraction, so that beliefs do not diverge."""
-
-    def linear(rows: int) -> Linear:
-        return Linear(rng.uniform(-0.4, 0.4, (rows, d)) / np.sqrt(rows), rng.uniform(-0.3, 0.3, d))
-
-    if kind == "black box":
-        return Wild(rng.standard_normal((p, d)) / p)
-    if kind.startswith("waves"):
-        raw = kind == "waves and raw"
-        return RandomFourier(rng.standard_normal((p, 5)), raw, linear(10 + p * raw))
-    return MeanAndVariance(linear(p)) if kind == "variances" else linear(p)
-
-
-def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank: bool, box: bool, seed: int) -> Filter:
-    """A random filter of two channels with these settings."""
-    rng = RNG(seed)
-    d = int(features(np.zeros((1, WINDOW, N))).shape[1])
-    r, p_inputs = 3 if rank else d, {"none": 0, "inputs": 1, "feedthrough": 2}[inputs]
-    p = r + lags * N + p_inputs
-    kinds = ["linear", "linear", "waves"] if kind == "two in turn" else [kind]
-    bound = rng.uniform(0.05, 0.3, r)
-    box = box or kind == "variances"  # without a box the exponential could overflow
-    root = rng.standard_normal((N, N))
-    return Filter(
-        features=features,
-        regressors=tuple(regressor(kind, p, d, rng) for kind in kinds),
-        initial=rng.uniform(0.1, 0.4, d),
-        scaling=Scaling(rng.standard_normal(N) * 3, rng.uniform(0.5, 4.0, N)),
-        feedback=Feedback(
-            rng.standard_normal(r) * 0.1,
-            rng.uniform(0.5, 2.0, r),
-            0.7,
-            rng.standard_normal((d, r)) / 2 if rank else None,
-            *((-bound, bound) if box else (None, None)),
-        ),
-        centre=None if prior == "last" else rng.uniform(-0.3, 0.3, d),
-        covariance=root @ root.T + 0.2 * np.eye(N),
-        lags=lags,
-        input_scaling=None if inputs == "none" else Scaling(np.array([0.3]), np.array([2.0])),
-        feedthrough=inputs == "feedthrough",
-    )
-
-
 PAIRS = [pair for pair in product(KINDS, FEATURES) if pair[0] != "variances" or pair[1] == "squares"]
 NO_YES = [False, True]
 SETTINGS = list(product(["none", "inputs", "feedthrough"], [1, 3], ["mean", "last"], NO_YES, NO_YES, NO_YES))
 """Inputs, lags, prior, rank, box and gaps, in every combination."""
-
-
-def drawn(missing: bool, inputs: str, seed: int) -> Trajectories:
-    data = ragged([5, 1, 7], N, RNG(seed), 0.25 if missing else 0.0)
-    values = data.values.copy()
-    if missing:
-        values[[0, 9, 10]] = np.nan  # the first row, and two rows in succession, are empty
-    u = None if inputs == "none" else RNG(seed + 1).standard_normal((len(values), 1))
-    return replace(data, values=values, inputs=u)
 
 
 def textbook(filter: Filter, data: Trajectories) -> list[np.ndarray]:

@@ -66,7 +66,9 @@ def brute_force(filter: Filter, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarra
 
     mean = simulated(np.zeros((rows, n)))
     response = [(simulated(unit.reshape(rows, n)) - mean).ravel() for unit in np.eye(rows * n)]
-    covariance = np.transpose(response) @ np.kron(np.eye(rows), model.noise) @ np.array(response)
+    noise = np.kron(np.eye(rows), model.noise)
+    noise[:n, :n] = model.first_noise
+    covariance = np.transpose(response) @ noise @ np.array(response)
     seen = ~np.isnan(x.ravel())
     gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, ~seen)]).T
     values, variance = x.ravel().copy(), np.zeros(rows * n)

@@ -47,7 +47,7 @@ class Fitted(NamedTuple):
     filter: Filter
     candidate: Candidate
     n_rounds: int
-    """How many rounds of DAgger made the filter."""
+    """How many rounds of DAgger are in the sums: `partial_fit` takes as many."""
     learner: Learner[Any]
     """Prepared, so that it can go on with the sums."""
     sums: Any
@@ -267,4 +267,7 @@ def _trained(data: Trajectories, choice: Choice, settings: Settings, seed: int, 
 def _trained_exactly(trained: _Trained, begun: Beginning, held: HeldOut, n_rounds: int) -> _Trained:
     """The filter with exact gaps, trained on for some rounds."""
     *_, last = refined(trained.round.filter, begun, held, n_rounds)
-    return _Trained(last.round, begun.learner, last.sums if n_rounds else trained.sums)
+    if not n_rounds:  # the sums are of the rounds before, and `partial_fit` asks how many
+        return trained._replace(round=last.round._replace(number=trained.round.number))
+    # earlier rounds have faded: each row counts about twice, as after the beginning and one round
+    return _Trained(last.round._replace(number=1), begun.learner, last.sums)

@@ -46,7 +46,7 @@ def with_calibration(filter: Filter, unseen: Sequence[Unseen], starts: Sequence[
         calibration=calibration,
         calibration_blind=_other(filter, unseen, "unknown", starts) if filter.input_scaling is not None else None,
         calibration_next=_other(filter, unseen, "next known", starts) if filter.feedthrough else None,
-        covariance=error_covariance(errors.of[:, 0], errors.of_row),
+        covariance=error_covariance(errors.of[:, 0], errors.of_row, filter.covariance),
         starting=None,
     )
     return replace(filter, starting=_started(filter, starts)) if starts else filter
@@ -132,7 +132,9 @@ def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
     variance = calibration.variance(steps, errors.claimed)
     last = calibration.base[calibration.furthest - 1]
     variance = np.where(np.isnan(variance), last, variance)
-    return started(errors.of, variance if errors.doubt is None else variance + errors.doubt, errors.age, errors.ages)
+    if errors.doubt is not None:  # predictions before anything is seen do not add it
+        variance = variance + np.where((errors.age == 0)[:, None, None], 0.0, errors.doubt)
+    return started(errors.of, variance, errors.age, errors.ages)
 
 
 def _beginnings(data: Trajectories, horizon: int) -> Trajectories:

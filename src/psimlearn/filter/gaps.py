@@ -9,8 +9,6 @@ from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["among_seen", "conditional_fill", "error_covariance", "gain_fill", "pattern_gains"]
 
-LEAST_SHARE = 0.1
-"""At least this share of the variance of errors is not due to gaps."""
 CHUNK = 4_000_000
 """The number of matrix entries solved at a time: bounds the memory."""
 
@@ -84,28 +82,54 @@ def among_seen(
 
 
 def error_covariance(
-    residuals: Float[np.ndarray, "rows n"], doubt: Float[np.ndarray, "rows n n"] | None = None
+    residuals: Float[np.ndarray, "rows n"],
+    doubt: Float[np.ndarray, "rows n n"] | None = None,
+    claimed: Float[np.ndarray, "n n"] | None = None,
 ) -> Float[np.ndarray, "n n"]:
     """The second moments of one-step errors over the rows where both channels were seen, made positive definite.
 
     They are shrunk to the diagonal by the share n^2 / (n^2 + rows^2), so that few rows do no harm. The share falls
     fast: accurate sensors have errors that correlate to .9999, and a missing one is known from the others only by that.
-    The covariance that gaps add to the errors, `doubt`, is taken off, but for a tenth of the variance of each channel.
+
+    Args:
+        residuals: one-step errors, NaN where nothing was seen.
+        doubt: the covariance that gaps add to the errors of each row; None for none.
+        claimed: the covariance of the errors without gaps from which `doubt` was computed.
     """
     seen = ~np.isnan(residuals)
     e = residuals if seen.all() else np.where(seen, residuals, 0.0)
     pairs = np.full((e.shape[1], e.shape[1]), float(len(e))) if e is residuals else seen.astype(float).T @ seen
-    moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
-    if doubt is not None and np.isfinite(doubt).all():
-        both = seen[:, :, None] & seen[:, None, :]
-        added = np.divide(np.sum(doubt * both, axis=0), pairs, out=np.zeros_like(pairs), where=pairs > 0)
-        share = np.clip(1 - np.diag(added) / np.maximum(np.diag(moments), 1e-300), LEAST_SHARE, 1.0)
-        moments = _positive(moments - added, np.maximum(np.diag(moments) * share, 1e-12))
+    if doubt is None or claimed is None or not np.isfinite(doubt).all():
+        moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
+    else:
+        moments = _without_doubt(e, seen, pairs, doubt, claimed)
     variances = np.maximum(np.diag(moments), 1e-12)
     shrunk = moments * (pairs**2 / (pairs**2 + len(moments) ** 2))
     np.fill_diagonal(shrunk, variances)
     values, vectors = np.linalg.eigh(shrunk)
     return np.asarray((vectors * np.maximum(values, 1e-6 * variances.mean())) @ vectors.T)
+
+
+def _without_doubt(
+    e: Float[np.ndarray, "rows n"],
+    seen: Bool[np.ndarray, "rows n"],
+    pairs: Float[np.ndarray, "n n"],
+    doubt: Float[np.ndarray, "rows n n"],
+    claimed: Float[np.ndarray, "n n"],
+) -> Float[np.ndarray, "n n"]:
+    """The second moments that errors would have without gaps.
+
+    Doubt was computed from the claim, and is too large or too small with it. To take it off would overshoot: the next
+    claim would be too small, the one after it too large. So errors are compared with all that was claimed for them,
+    claim and doubt: first its variances are changed in proportion, then its correlations.
+    """
+    together = claimed + doubt
+    share = np.sqrt(np.diag(claimed) / np.diagonal(together, axis1=1, axis2=2)) * seen
+    scaled, counted = e * share, np.maximum(pairs, 1.0)
+    found, expected = scaled.T @ scaled / counted, np.einsum("ti,tij,tj->ij", share, together, share) / counted
+    factor = np.sqrt(np.diag(found) / np.diag(claimed))
+    moments = found + np.outer(factor, factor) * (claimed - expected)
+    return _positive(np.where(pairs > 0, moments, 0.0), np.maximum(np.diag(found), 1e-12))
 
 
 def _positive(matrix: Float[np.ndarray, "n n"], variances: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"]:

@@ -265,9 +265,9 @@ def innovations(filter: Learnt) -> Innovations:
 
 
 def memory(filter: Learnt, model: Innovations, state: State) -> Float[np.ndarray, "b s"]:
-    """S, the mean of the memory in a state."""
-    belief, b = state.belief, len(state.belief)
+    """S, the mean of the memory in a state; before its first row, a stream repeats the row that it expects."""
+    belief, row = state.belief, expected(filter.recursion, state.belief)
     fed = [filter.feedback(belief)] if model.r else []
     read = [] if filter.hinting is None else [belief @ filter.hinting.weights[: belief.shape[1]]]
-    recent = np.asarray(state.recent)[:, : filter.lags - 1].reshape(b, -1)
-    return np.concatenate([*fed, expected(filter.recursion, belief), *read, recent], axis=1)
+    recent = np.where((state.clock == 0)[:, None, None], row[:, None], state.recent)[:, : filter.lags - 1]
+    return np.concatenate([*fed, row, *read, recent.reshape(len(row), -1)], axis=1)

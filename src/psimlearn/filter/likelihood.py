@@ -93,10 +93,10 @@ def _covariances(
     if filter.starting is not None and treats_exactly(filter):
         first = np.broadcast_to(before.age == 0, len(variance))
     some = np.flatnonzero(first if doubt is None else first | doubt.any(axis=(1, 2)))
-    covariance = filter.correlation.scaled(variance[some])
+    covariance = filter.correlation.scaled(variance[some]) + (0.0 if doubt is None else doubt[some])
     if filter.starting is not None:
         covariance = np.where(first[some, None, None], filter.starting.covariance, covariance)
-    return some, covariance if doubt is None else covariance + doubt[some]
+    return some, covariance
 
 
 def _log_probability(probabilities: Float[np.ndarray, "b v"], x: Float[np.ndarray, "b v"]) -> Float[np.ndarray, " b"]:

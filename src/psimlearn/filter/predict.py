@@ -92,6 +92,8 @@ def predict(
         )
     claimed = claimed_variance(filter, state, steps, future_inputs)
     doubt = doubt_of(filter, state, steps) if doubt is None else doubt
+    if doubt is not None and filter.starting is not None:  # before anything is seen, starting tells all the doubt
+        doubt = np.where(np.reshape(state.age == 0, (-1, 1, 1)), 0.0, doubt)
 
     def spread(calibration: Calibration, horizon: Int[np.ndarray, "b steps"]) -> Spread:
         variance = calibration.variance(horizon, claimed)

@@ -26,7 +26,8 @@ from psimlearn.shapes import Float
 __all__ = ["Reading", "Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
 
 Reading = Callable[[Innovations, Doubt, np.ndarray, np.ndarray], np.ndarray]
-"""Takes a model, the doubt of b streams, the means of their memories and their inputs; returns one entry a stream."""
+"""Takes a model, the doubt of b streams, the means of their memories, and inputs at their mean, as those of the next
+row are not known; returns one entry a stream."""
 
 
 class Table(NamedTuple):
@@ -202,7 +203,7 @@ def _roll_in_doubt(filter: Learnt, table: Table, reading: Reading | None) -> Rol
         z[block], x[block], hints[block], doubt = taken.z, taken.x, taken.hints, taken.doubt
         S = model.following(taken.z)
         if doubt is not None and reading is not None:
-            told = reading(model, doubt, S, layout.u[block])
+            told = reading(model, doubt, S, np.zeros_like(layout.u[block]))
             read = np.zeros((len(x), *told.shape[1:])) if read is None else read
             read[block] = told
         ends += [doubt and doubt.at([i]) for i in range(b - n_over, b)]

@@ -90,7 +90,8 @@ def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -
     plan, doubt = rollout.layout.plan, rollout.read_before
     later = settled(plan, late_before(x, plan))[0]
     kept = later if (~np.isnan(residuals[later])).any() else slice(None)
-    measured = replace(filter, covariance=error_covariance(residuals[kept], None if doubt is None else doubt[kept]))
+    doubt = None if doubt is None else doubt[kept]
+    measured = replace(filter, covariance=error_covariance(residuals[kept], doubt, filter.covariance))
     errors = validation.loss.errors(filter.features, held[validation.rows], validation.truth)
     return Round(number, measured, float(validation.weights @ errors), clipped, dropped)
 
