@@ -11,14 +11,16 @@ import pytest
 
 from psimlearn import PSIM, RandomFourierRidge, Ridge, Trajectories
 from psimlearn.choose import gaps
+from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Start
 from psimlearn.choose.gaps import MOST_ROUNDS, PATIENCE, treatment
-from psimlearn.choose.runs import UNSTABLE, best_of
+from psimlearn.choose.runs import best_of
 from psimlearn.choose.watch import Stage, Watch
 from psimlearn.datasets import random_system
 from psimlearn.filter import Filter, Linear
 from psimlearn.learners import ByOutput, GramSums
 from psimlearn.train.dagger import Aggregation
+from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Round, forgets, spectral_radius
 
 RNG = np.random.default_rng
@@ -42,19 +44,27 @@ def rounds_of(*about: tuple[float, float]) -> list[Round]:
 
 
 def test_a_round_that_does_not_forget_is_chosen_only_if_no_other_does() -> None:
-    assert best_of([rounds_of((0.5, 0.9), (0.1, 1.2), (0.3, 0.99))]) == (2, 0.3)
-    assert best_of([rounds_of((0.5, 0.9), (0.1, 1.0))]) == (1, 0.1)
-    assert best_of([rounds_of((0.5, 1.1), (0.1, 1.2), (0.3, 1.3))]) == (1, UNSTABLE * 0.1)
-    assert best_of([rounds_of((-0.5, 1.1), (-0.1, 1.2))]) == (0, 0.0)  # a likelihood: worse is larger
-    assert best_of([rounds_of((np.inf, 0.5), (0.1, 1.2))]) == (1, UNSTABLE * 0.1)
-    assert best_of([rounds_of((np.inf, 0.5))]) == (0, np.inf)
+    assert best_of([rounds_of((0.5, 0.9), (0.1, 1.2), (0.3, 0.99))]) == (2, 0.3, True)
+    assert best_of([rounds_of((0.5, 0.9), (0.1, 1.0))]) == (1, 0.1, True)
+    assert best_of([rounds_of((0.5, 1.1), (0.1, 1.2), (0.3, 1.3))]) == (1, 0.1, False)
+    assert best_of([rounds_of((np.inf, 0.5), (0.1, 1.2))]) == (1, 0.1, False)
+    assert best_of([rounds_of((np.inf, 0.5))]) == (0, np.inf, True)
+
+
+def test_a_candidate_that_does_not_forget_has_to_be_far_better() -> None:
+    stable = Trial(Candidate(Recipe(), Ridge()), 0, 0, 0.5, 10)
+    unstable = stable._replace(error=0.3, forgets=False)
+    assert unstable.penalised_error > stable.penalised_error
+    assert unstable._replace(error=0.1).penalised_error < stable.penalised_error
+    likelihoods = stable._replace(error=-0.5), stable._replace(error=-0.6, forgets=False)
+    assert likelihoods[1].penalised_error > likelihoods[0].penalised_error
 
 
 def test_a_round_must_forget_on_every_course() -> None:
     one, other = rounds_of((0.5, 0.9), (0.1, 0.9)), rounds_of((0.5, 0.9), (0.1, 1.2))
-    assert best_of([one, one]) == (1, 0.1)
-    assert best_of([one, other]) == (0, 0.5)
-    assert best_of([one, other[:1]]) == (0, 0.5)  # one course has gone only so far
+    assert best_of([one, one]) == (1, 0.1, True)
+    assert best_of([one, other]) == (0, 0.5, True)
+    assert best_of([one, other[:1]]) == (0, 0.5, True)  # one course has gone only so far
 
 
 # -- filled or exact ---------------------------------------------------------------------------------------------------

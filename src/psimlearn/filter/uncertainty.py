@@ -130,7 +130,7 @@ def started(
 
 
 def _first_covariance(first: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n n"]:
-    """The covariance of the errors of first rows; the usual spread for a channel that was hardly ever observed there."""
+    """The covariance of the errors of first rows; the usual spread for a channel that was hardly observed there."""
     covariance = error_covariance(first)
     unknown = (~np.isnan(first)).sum(axis=0) < 2
     return np.where(unknown[:, None] | unknown, np.diag(unknown.astype(float)), covariance)
