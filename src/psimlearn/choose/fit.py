@@ -37,6 +37,10 @@ from psimlearn.train.start import Beginning
 
 __all__ = ["Fitted", "fitted", "one_order"]
 
+TOO_FEW = (
+    "too few rows ({}) to hold any out: settings were not chosen but taken as they are, and uncertainty comes from the "
+    "training rows"
+)
 N_EPOCHS, PATIENCE = 400, 20
 """The most epochs of back-propagation, as in the paper, and how many may pass without a better one."""
 
@@ -83,22 +87,16 @@ def fitted(
     strategy = SYMBOLS if isinstance(settings.features, OneHot) else NUMBERS
     if settings.trainer.endswith("backprop"):  # before the work rather than after it
         imported("optax", "grad")
-    order = one_order(data)
-    data, groups = data[order], None if groups is None else groups[order]
-    data, groups, notes = long_enough(data, settings.features.window, groups)
+    data, groups, notes = _in_order(data, settings, groups)
     if isinstance(settings.validation, Trajectories):
         settings = replace(settings, validation=settings.validation[one_order(settings.validation)])
-    notes += [] if strategy is SYMBOLS else _constants(data)
     for note in notes:
         tell(note)
     splits = splits_of(data, settings, np.random.default_rng(seed), groups)
     if splits:
         choice = _chosen(data, splits, strategy, settings, seed, tell)
     else:
-        notes.append(
-            f"too few rows ({len(data.values)}) to hold any out: settings were not chosen but taken as they are, and "
-            "uncertainty comes from the training rows"
-        )
+        notes.append(TOO_FEW.format(len(data.values)))
         choice = _unchosen(data, strategy, settings, seed)
     if settings.trainer.endswith("backprop"):
         tell("back-propagation")
@@ -126,6 +124,16 @@ def fitted(
         report,
         choice.held_out if splits else [],
     )
+
+
+def _in_order(
+    data: Trajectories, settings: Settings, groups: Int[np.ndarray, " m"] | None
+) -> tuple[Trajectories, Int[np.ndarray, " m"] | None, list[str]]:
+    """The recordings that are long enough, in one order, with their groups; and notes on them."""
+    order = one_order(data)
+    data, groups = data[order], None if groups is None else groups[order]
+    data, groups, notes = long_enough(data, settings.features.window, groups)
+    return data, groups, notes if isinstance(settings.features, OneHot) else notes + _constants(data)
 
 
 def one_order(data: Trajectories) -> Int[np.ndarray, " m"]:

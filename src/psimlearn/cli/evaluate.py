@@ -87,15 +87,18 @@ def evaluate(
         names = [f"step{h}" for h in range(1, steps + 1)]
         write_table(output, {"method": list(errors)}, names, np.array(list(errors.values())))
     if report is not None:
-        from psimlearn.cli.files import write_text
-        from psimlearn.cli.progress import command
-        from psimlearn.report import model_page
+        _write_report(report, saved, given, errors, {"model": model, "recordings": data})
 
-        made = {"model": model, "recordings": data, "command": command()}
-        write_text(
-            report, model_page(filter, dict(saved.report), given, {n: e.tolist() for n, e in errors.items()}, made)
-        )
-        click.echo(f"report in {report}")
+
+def _write_report(path: Path, saved: Any, given: Any, errors: dict[str, Any], origin: dict[str, Any]) -> None:
+    """Write the page of a filter, its errors on these recordings, and where both come from."""
+    from psimlearn.cli.files import write_text
+    from psimlearn.cli.progress import command
+    from psimlearn.report import model_page
+
+    told = {name: by_step.tolist() for name, by_step in errors.items()}
+    write_text(path, model_page(saved.filter, dict(saved.report), given, told, origin | {"command": command()}))
+    click.echo(f"report in {path}")
 
 
 def _beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[str, Any]:

@@ -85,8 +85,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
     rows, target_rows = example_rows(layout.plan, features.window)
     # a zero start has no beliefs yet: the features themselves stand in and set the scale
-    m = (beliefs if init == "history" else phi)[rows]
-    seen = phi[whole_futures(layout.plan, features.window)]
+    m, seen = (beliefs if init == "history" else phi)[rows], phi[whole_futures(layout.plan, features.window)]
     directions = _directions(m, recipe.rank)
     spread = _spread(seen if directions is None else seen @ directions)
     feedback = _feedback(m if directions is None else m @ directions, spread, directions, recipe)
@@ -110,8 +109,8 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         gaps="filled" if layout.gappy else "exact",  # `refined` trains on as gaps are
     )
     y = phi[target_rows] - prior(filter.recursion, x[rows])
-    guard = _guard(spread, feedback, recipe.guard)
-    training = TrainingRows(room(filter, layout), rows, target_rows, x, y, *guard, None)
+    bounds = _guard(spread, feedback, recipe.guard)
+    training = TrainingRows(room(filter, layout), rows, target_rows, x, y, *bounds, None)
     z = inputs_at(filter, m, x, layout, rows)
     prepared = _in_coordinates(learner, filter, recipe, z).prepare(z, rng)
     learner = prepared.counting(z, y, recipe.lags) if isinstance(prepared, Counting) else prepared

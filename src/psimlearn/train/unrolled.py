@@ -184,10 +184,8 @@ def closed_loop(form: Form) -> _Loop:
     def rolled(weights: Any, fixed: Fixed, part: Part, nudges: Any) -> tuple[Any, Any]:
         recursion = _recursion(form, fixed, weights)
         first = jnp.tile(fixed.initial, (part.x.shape[1], 1))
-        if part.known is not None:
-            beliefs, known = _rolled_whole(jax, form, recursion, first, part, nudges)
-        else:
-            beliefs, known = _rolled_filling(jax, form, recursion, first, part, nudges, fixed.span)
+        scanned = _rolled_whole if part.known is not None else partial(_rolled_filling, span=fixed.span)
+        beliefs, known = scanned(jax, form, recursion, first, part, nudges)
         held = jnp.concatenate([first[None], beliefs[:-1]])
         z = inputs(recursion, _flat(held), _flat(known))
         if fixed.frequencies is not None:
