@@ -10,8 +10,10 @@ entries inside 90 % bands.
 - Interpolation sees one channel of one copy.
 - Imputers of tables see, beside each row, the rows 1, 2 and 5 before it and after it. They are fitted to 3000 rows of
   the training recordings, into which gaps of the same kind were cut: without any, IterativeImputer would not iterate.
+  IterativeImputer is also given each row alone: with the rows beside it, it hardly moves a long gap from the mean.
 - statsmodels fits by maximum likelihood, or EM, to training recordings laid end to end with missing rows between them,
-  as many as it can take in about a minute: VARMAX for 2 channels, a dynamic factor model for more.
+  as many as it can take in about a minute: a vector autoregression of 5 rows (VARMAX) for 2 channels, for more
+  channels a dynamic factor model (DynamicFactorMQ) of 6 factors with 2 lags, and autoregressive noise in each channel.
 """
 
 import argparse
@@ -95,23 +97,23 @@ def each_channel(fill: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray
     return lambda train: run
 
 
-def wide(part: np.ndarray) -> np.ndarray:
+def wide(part: np.ndarray, beside: tuple[int, ...]) -> np.ndarray:
     """Each row with the rows beside it; NaN beyond the ends."""
-    most = max(BESIDE)
+    most = max(beside)
     padded = np.pad(part, ((most, most), (0, 0)), constant_values=np.nan)
-    return np.concatenate([padded[most + d : most + d + len(part)] for d in BESIDE], axis=1)
+    return np.concatenate([padded[most + d : most + d + len(part)] for d in beside], axis=1)
 
 
-def of_tables(make: Callable[[], IterativeImputer | KNNImputer]) -> Method:
+def of_tables(make: Callable[[], IterativeImputer | KNNImputer], beside: tuple[int, ...] = BESIDE) -> Method:
     def fit(train: Recordings) -> Callable[[Recordings], Filled]:
         rng = np.random.default_rng(0)
-        table = np.concatenate([wide(part) for whole in (False, True) for part in cut(train, whole, rng)])
+        table = np.concatenate([wide(part, beside) for whole in (False, True) for part in cut(train, whole, rng)])
         imputer = make().fit(table[rng.permutation(len(table))[:TABLE_ROWS]])
 
         def run(gappy: Recordings) -> Filled:
             every, n = np.concatenate(gappy), gappy[0].shape[1]
             rows = np.isnan(every).any(axis=1)
-            every[rows] = imputer.transform(np.concatenate([wide(part) for part in gappy])[rows])[:, :n]
+            every[rows] = imputer.transform(np.concatenate([wide(part, beside) for part in gappy])[rows])[:, :n]
             return Filled(np.split(every, np.cumsum([len(part) for part in gappy])[:-1]))
 
         return run
@@ -127,7 +129,7 @@ def statsmodels(train: Recordings) -> Callable[[Recordings], Filled]:
             laid += [part - mean, np.full((10, n), np.nan)]
     rows = np.concatenate(laid)
     if n <= 3:
-        fitted = VARMAX(rows, order=(2, 0), trend="n", measurement_error=True).fit(disp=False, maxiter=100)
+        fitted = VARMAX(rows, order=(5, 0), trend="n").fit(disp=False, maxiter=100)
     else:
         model = DynamicFactorMQ(rows, factors=min(n // 2, 6), factor_orders=2, standardize=False)
         fitted = model.fit(disp=False, maxiter=30)
@@ -160,6 +162,7 @@ METHODS: dict[str, Method] = {
     "cubic spline": each_channel(lambda missing, seen, values: CubicSpline(seen, values)(missing)),
     "KNNImputer": of_tables(lambda: KNNImputer(n_neighbors=5)),
     "IterativeImputer": of_tables(lambda: IterativeImputer(max_iter=5, random_state=0)),
+    "IterativeImputer, row": of_tables(lambda: IterativeImputer(max_iter=5, random_state=0), (0,)),
     "statsmodels": statsmodels,
     "PSIM()": psim("ridge"),
     "PSIM(auto)": psim("auto"),
