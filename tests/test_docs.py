@@ -247,9 +247,11 @@ def test_the_readme_compares_as_the_results_do(title: str) -> None:
     assert f"| {title} | {' | '.join(cells)} |" in readme.replace("**", "")
 
 
-def test_the_picture_can_be_drawn_again(tmp_path: Path) -> None:
+def test_the_pictures_can_be_drawn_again(tmp_path: Path) -> None:
     run(ROOT / "docs" / "figures.py", tmp_path, "--quick")
-    for svg in (tmp_path / "pendulum.svg", ROOT / "docs" / "figures" / "pendulum.svg"):
+    for svg in (
+        folder / f"{name}.svg" for folder in (tmp_path, ROOT / "docs" / "figures") for name in ("pendulum", "gap")
+    ):
         text = svg.read_text(encoding="utf-8")
         assert text.rstrip().endswith("</svg>")
         assert text.count("line2d") > 10  # axes and lines, not an empty canvas

@@ -1,5 +1,6 @@
 """The filter: what is learnt and how it runs. Features, regressors, the step, whole recordings, live streams."""
 
+from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
@@ -8,6 +9,16 @@ from psimlearn.filter.regressors import Linear, MeanAndVariance, Opaque, RandomF
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, State
 
-__all__ = ["Features", "Feedback", "Filter", "Linear", "MeanAndVariance", "OneHot", "OneHotMarginals", "OneHotProduct"]
+__all__ = [
+    "Doubt",
+    "Features",
+    "Feedback",
+    "Filter",
+    "Linear",
+    "MeanAndVariance",
+    "OneHot",
+    "OneHotMarginals",
+    "OneHotProduct",
+]
 __all__ += ["Opaque", "Prediction", "RandomFourier", "Regressor", "Scaling", "SecondMoment", "Stack", "StackSquares"]
 __all__ += ["State"]
