@@ -81,7 +81,8 @@ class Live:
 
         Args:
             horizon: 1 is the row that `update` takes next.
-            return_std: also return standard deviations; NaN beyond the horizons that the filter was calibrated for.
+            return_std: also return standard deviations; beyond the calibrated horizons they grow as a linear or
+                random-feature model says, and are NaN for other filters.
             coverage: also return bounds that hold this share of observations, such as 0.9.
             future_inputs: known inputs of the next `horizon` rows, (.., horizon, p). Required beyond the window of a
                 filter learnt with inputs. They replace the `next_u` of the last update. Without them, deviations and
