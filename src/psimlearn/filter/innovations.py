@@ -269,7 +269,7 @@ def memory(filter: Learnt, model: Innovations, state: State) -> Float[np.ndarray
     belief, row = state.belief, expected(filter.recursion, state.belief)
     fed = [filter.feedback(belief)] if model.r else []
     read = [] if filter.hinting is None else [belief @ filter.hinting.weights[: belief.shape[1]]]
-    recent = np.asarray(state.recent)[:, : filter.lags - 1]
-    if recent.size:  # the pipe keeps none where nothing depends on them
-        recent = np.where((state.clock == 0)[:, None, None], row[:, None], recent)
+    recent = np.zeros((len(row), filter.lags - 1, model.n))
+    if np.size(state.recent):  # the pipe keeps none where nothing depends on them
+        recent = np.where((state.clock == 0)[:, None, None], row[:, None], state.recent)[:, : filter.lags - 1]
     return np.concatenate([*fed, row, *read, recent.reshape(len(row), -1)], axis=1)
