@@ -21,6 +21,7 @@ from psimlearn.choose.strategy import Strategy
 from psimlearn.choose.summary import counted
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
+from psimlearn.evaluate.thresholds import with_thresholds
 from psimlearn.extras import imported
 from psimlearn.filter import Filter, OneHot
 from psimlearn.filter.scaling import constant_channels
@@ -108,6 +109,7 @@ def fitted(
         choice = _treated(choice, data, settings, seed, tell)
     final, more_notes = _trained_on(everything, choice, strategy, settings, seed, tell)
     filter = strategy.calibrated(final.round.filter, choice.held_out, [(final.round.filter, everything)])
+    filter = with_thresholds(filter, choice.held_out)
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
     notes += more_notes + sensors_missed(filter, choice.held_out if splits else [])

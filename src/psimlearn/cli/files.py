@@ -95,6 +95,7 @@ def write_table(
     names: Sequence[str],
     rows: Float[np.ndarray, "rows columns"],
     times: Sequence[str] = (),
+    last: Mapping[str, Sequence[Any]] | None = None,
 ) -> None:
     """Write a table as Parquet or CSV, by the ending of the path; as CSV to standard output without a path.
 
@@ -104,10 +105,12 @@ def write_table(
         names: the names of the columns of numbers.
         rows: the numbers; NaN becomes an empty cell.
         times: keys that are times: numbers and instants in Parquet, as they came in CSV.
+        last: columns of whole numbers or words, which come last.
     """
-    check_names([*keys, *names])
+    last = last or {}
+    check_names([*keys, *names, *last])
     if path is None:
-        for text in csv_text(keys, names, rows):
+        for text in csv_text(keys, names, rows, last):
             sys.stdout.write(text)
         sys.stdout.flush()
         return
@@ -115,20 +118,25 @@ def write_table(
         raise DataError(f"{path}: required a name that ends in .csv or .parquet, received {path.name!r}. Rename it.")
     with written(path) as file:
         if path.suffix == ".csv":
-            file.writelines(text.encode() for text in csv_text(keys, names, rows))
+            file.writelines(text.encode() for text in csv_text(keys, names, rows, last))
         else:
-            _write_parquet(file, {n: _typed(c) if n in times else list(c) for n, c in keys.items()}, names, rows)
+            _write_parquet(file, {n: _typed(c) if n in times else list(c) for n, c in keys.items()}, names, rows, last)
 
 
 def csv_text(
-    keys: Mapping[str, Sequence[Any]], names: Sequence[str], rows: Float[np.ndarray, "rows columns"]
+    keys: Mapping[str, Sequence[Any]],
+    names: Sequence[str],
+    rows: Float[np.ndarray, "rows columns"],
+    last: Mapping[str, Sequence[Any]],
 ) -> Iterator[str]:
     """A header and rows as CSV, some rows at a time; NaN becomes an empty cell."""
-    yield ",".join(map(csv_cell, [*keys, *names])) + "\n"
+    yield ",".join(map(csv_cell, [*keys, *names, *last])) + "\n"
     for start in range(0, len(rows), CHUNK):
         numbers = csv_numbers(rows[start : start + CHUNK])
-        cells_of_keys = [map(csv_cell, column[start : start + CHUNK]) for column in keys.values()]
-        yield "".join(",".join(cells) + "\n" for cells in zip(*cells_of_keys, numbers, strict=True))
+        first, end = (
+            [map(csv_cell, column[start : start + CHUNK]) for column in side.values()] for side in (keys, last)
+        )
+        yield "".join(",".join(cells) + "\n" for cells in zip(*first, numbers, *end, strict=True))
 
 
 def _write_parquet(
@@ -136,10 +144,11 @@ def _write_parquet(
     keys: Mapping[str, Any],
     names: Sequence[str],
     rows: Float[np.ndarray, "rows columns"],
+    last: Mapping[str, Any],
 ) -> None:
     pa, parquet = imported("pyarrow", "data"), imported("pyarrow.parquet", "data")
     numbers = dict(zip(names, rows.T, strict=True))
-    parquet.write_table(pa.table({**keys, **numbers}), file)
+    parquet.write_table(pa.table({**keys, **numbers, **last}), file)
 
 
 def _typed(times: Sequence[Any]) -> Any:

@@ -21,6 +21,12 @@ FILES_ONLY = ("resample", "sort", "array", "channels_first")
 @click.argument("data", metavar="[DATA..]", nargs=-1)
 @options.output("A .csv or .parquet file [default: CSV on standard output].")
 @click.option("--ahead", default=1, show_default=True, type=click.IntRange(1), help="Steps to forecast at every row.")
+@click.option(
+    "--alarm",
+    type=click.FloatRange(0.0, 0.1, min_open=True),
+    metavar="RATE",
+    help="Add alarms; of normal rows, this share is low enough to begin one, such as 0.001.",
+)
 @options.reading
 @options.force
 def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> int:
@@ -30,6 +36,9 @@ def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bo
     the expected value (C.expected, with standard deviation C.std) and the forecasts (C.ahead1, C.ahead1.std, ..). For
     a model of symbols, C is a symbol, and its expected value is its probability. A hint H has its estimate after the
     row (H.estimated). Rows keep their order, ids and times.
+
+    With --alarm, two more columns tell whether the row is part of an alarm (alarm: 1 or 0) and the channel that
+    contributed most to its low likelihood (alarm.channel). Thresholds come from the held-out recordings of 'fit'.
 
     If DATA are CSV, Parquet, npz or npy files, or folders of them, everything is checked before anything is written.
 
@@ -42,6 +51,7 @@ def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bo
     \b
     Examples:
       psimlearn filter arm.psim new.csv -o answers.parquet
+      psimlearn filter arm.psim new.csv --alarm 0.001 -o answers.csv
       tail -f sensor.csv | psimlearn filter arm.psim > answers.csv
       psimlearn filter arm.psim - --ahead 5 < huge.csv > answers.csv
     """
@@ -54,6 +64,7 @@ def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bo
 def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
     import numpy as np
 
+    from psimlearn.cli.alarms import alarm_columns, names_of_alarms
     from psimlearn.cli.files import check_names, write_table
     from psimlearn.cli.models import opened, read_for
     from psimlearn.cli.symbols import symbol_columns, symbol_names
@@ -64,9 +75,10 @@ def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any
     alphabet, steps = filter.alphabet, others["ahead"]
     names = answer_names(saved.channels, steps) if alphabet is None else symbol_names(alphabet, steps)
     names += [f"{hint}.estimated" for hint in hints]
-    check_names(names)
+    last = names_of_alarms(alphabet, others["alarm"])
+    check_names([*names, *last])
     given = read_for(saved, data, others)
-    check_names([*given.keys, *names])
+    check_names([*given.keys, *names, *last])
     _check_ahead(filter, steps)
     rows = answers_to(filter, given.data, steps)
     if alphabet is not None:
@@ -74,11 +86,17 @@ def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any
     if hints:
         rows = np.concatenate([rows, filter.hints(given.data)], axis=1)
     keys, answers = given.answered(rows)
-    write_table(output, keys, names, answers, given.times)
+    alarms: dict[str, Any] = {}
+    if last:
+        alarm, channel, _ = filter.alarms(given.data, others["alarm"])
+        _, place = given.answered(np.arange(len(rows)))
+        alarms = dict(zip(last, alarm_columns(alarm[place], channel[place], saved.channels), strict=False))
+    write_table(output, keys, names, answers, given.times, alarms)
     return 0
 
 
 def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
+    from psimlearn.cli.alarms import names_of_alarms
     from psimlearn.cli.files import check_names, kept
     from psimlearn.cli.models import SYMBOL, opened
     from psimlearn.cli.rows import Wanted
@@ -108,13 +126,14 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
     step = None if others["step"] == "none" else step_of(others["step"], "--step") if others["step"] else saved.step
     time_format = others["time_format"] or columns.time_format
     wanted = Wanted(channels, columns.inputs, id, time, alphabet, categories, absent, time_format, step)
-    check_names([*(name for name in (id, time) if name), *names_of_answers(wanted, others["ahead"])])
+    names = [*names_of_answers(wanted, others["ahead"]), *names_of_alarms(alphabet, others["alarm"])]
+    check_names([*(name for name in (id, time) if name), *names])
     _check_ahead(saved.filter, others["ahead"])
     source, out = _standard_input(), cast(BufferedIOBase, sys.stdout.buffer)
     try:
         with nullcontext(out) if output is None else kept(output) as answers:
             header = () if others["no_header"] else others["header"]
-            stream(saved.filter, wanted, others["ahead"], source, answers, header)
+            stream(saved.filter, wanted, others["ahead"], source, answers, header, others["alarm"])
     except KeyboardInterrupt as stop:
         options.say("psimlearn: stopped.")
         return exit_code(stop)

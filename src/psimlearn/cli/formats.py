@@ -37,8 +37,13 @@ def csv_numbers(rows: Float[np.ndarray, "rows columns"]) -> list[str]:
     return [text.replace("nan", "") for text in texts] if np.isnan(rows).any() else texts
 
 
-def json_lines(keys: Sequence[Mapping[str, Any]], names: Sequence[str], rows: Float[np.ndarray, "rows _"]) -> list[str]:
-    """Each row as a JSON object that begins with its keys; NaN becomes null.
+def json_lines(
+    keys: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    rows: Float[np.ndarray, "rows _"],
+    last: Sequence[Mapping[str, Any]] = (),
+) -> list[str]:
+    """Each row as a JSON object that begins with its keys and ends with its last entries; NaN becomes null.
 
     JSON has no infinity. The largest number replaces it, so that the log-likelihood of a huge row rings an alarm.
     """
@@ -48,7 +53,8 @@ def json_lines(keys: Sequence[Mapping[str, Any]], names: Sequence[str], rows: Fl
         texts = [json.dumps(dict(zip(names, row, strict=True)))[1:] for row in values]
     else:
         texts = [text + "}" for text in _filled(rows, labels, ", ")]
-    return [(json.dumps(key)[:-1] + ", " if key else "{") + text for key, text in zip(keys, texts, strict=True)]
+    texts = [(json.dumps(key)[:-1] + ", " if key else "{") + text for key, text in zip(keys, texts, strict=True)]
+    return [f"{text[:-1]}, {json.dumps(end)[1:]}" for text, end in zip(texts, last, strict=True)] if last else texts
 
 
 def _filled(rows: Float[np.ndarray, "rows columns"], labels: Sequence[str], between: str) -> list[str]:

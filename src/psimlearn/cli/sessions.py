@@ -11,10 +11,12 @@ from psimlearn.cli.rows import Complain, ParsedRow
 from psimlearn.cli.rowtimes import RowTimes
 from psimlearn.errors import DataError
 from psimlearn.filter import Filter, RandomFourier, State
+from psimlearn.filter.alarms import Bell, Scored, alarm_scores, channels_in_alarm, known_thresholds
 from psimlearn.filter.doubt import Doubt, together
+from psimlearn.filter.innovations import innovations
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answers
-from psimlearn.shapes import Float
+from psimlearn.shapes import Bool, Float
 
 __all__ = ["Session", "Sessions", "Step"]
 
@@ -35,18 +37,15 @@ class Position(NamedTuple):
     doubt: Doubt | None
 
 
-Step = tuple[Position, np.ndarray, Position]
-"""The position before a row, the row, and the position after it."""
-
-
 class Session:
     """A filter at work on one live recording.
 
     Rows that were missed, by the times of the rows around them, count as rows in which nothing was observed.
     """
 
-    def __init__(self, live: Live, ahead: int, step: float | None) -> None:
+    def __init__(self, live: Live, ahead: int, step: float | None, bell: Bell | None) -> None:
         self.live = live
+        self.bell = bell
         # predictions beyond the window need recent observations, and so does the derivative of random features
         self.beyond = ahead > live.filter.features.window or isinstance(live.filter.regressors[0], RandomFourier)
         self.clock = 0
@@ -55,7 +54,7 @@ class Session:
         self.pending: tuple[np.ndarray, np.ndarray] | None = None
         self.inputs = np.empty(0)
 
-    def take(self, row: ParsedRow, n: int, complain: Complain) -> Step:
+    def take(self, row: ParsedRow, n: int, complain: Complain) -> "Step":
         """Take a row of n channels and perhaps inputs; the state stays as it is if a row is refused."""
         x, u = np.array(row.numbers[:n]), self.inputs
         if len(row.numbers) > n:
@@ -74,16 +73,16 @@ class Session:
         self.inputs = u
         return step
 
-    def _take(self, x: np.ndarray, u: np.ndarray) -> Step:
+    def _take(self, x: np.ndarray, u: np.ndarray) -> "Step":
         if len(u):
             return self._take_with_inputs(x, u)
         before = self.here
         self.live.update(x)
         self.clock += 1
         self.here = self._position(self.live)
-        return before, x, self.here
+        return Step(self, before, x, self.here)
 
-    def _take_with_inputs(self, x: np.ndarray, u: np.ndarray) -> Step:
+    def _take_with_inputs(self, x: np.ndarray, u: np.ndarray) -> "Step":
         """With feed-through the belief before a row needs the inputs of that row, so the update waits for them."""
         ahead = self.live.copy()
         if self.pending is not None:
@@ -96,7 +95,7 @@ class Session:
         else:
             self.live = after
         self.clock += 1
-        return before, x, self._position(after)
+        return Step(self, before, x, self._position(after))
 
     def _position(self, live: Live) -> Position:
         """Recent observations are kept only if predictions beyond the window need them."""
@@ -111,23 +110,33 @@ class Session:
         self.here = self._position(self.live)
 
 
-class Sessions:
-    """The live recordings by id, and the answers to their rows."""
+class Step(NamedTuple):
+    """One row of a session, with the positions before and after it."""
 
-    def __init__(self, filter: Filter, ahead: int, step: float | None = None) -> None:
+    session: Session
+    before: Position
+    x: np.ndarray
+    after: Position
+
+
+class Sessions:
+    """The live recordings by id, and the answers to their rows; with a rate of alarms, their alarms too."""
+
+    def __init__(self, filter: Filter, ahead: int, step: float | None = None, alarm: float | None = None) -> None:
         self.filter = filter
         self.ahead = ahead
         self.step = step
         self.fresh = Live(filter)
+        self.bell = None if alarm is None else Bell.of(known_thresholds(filter), alarm, 1)
         self.by_id: OrderedDict[str, Session] = OrderedDict()
         self.n_forgotten = 0
 
-    def take(self, row: ParsedRow, n: int, complain: Complain) -> Step:
+    def take(self, row: ParsedRow, n: int, complain: Complain) -> "Step":
         """Take a row of n channels and perhaps inputs into the recording of its id."""
         if row.id in self.by_id:
             self.by_id.move_to_end(row.id)
         else:
-            self.by_id[row.id] = Session(self.fresh.copy(), self.ahead, self.step)
+            self.by_id[row.id] = Session(self.fresh.copy(), self.ahead, self.step, self.bell)
             if len(self.by_id) > MOST_SESSIONS:
                 self._forget()
         return self.by_id[row.id].take(row, n, complain)
@@ -144,8 +153,25 @@ class Sessions:
 
     def answers(self, steps: Sequence[Step]) -> Float[np.ndarray, "rows columns"]:
         """One row of answers for each step, all computed together."""
-        before, x, after = zip(*steps, strict=True)
+        _, before, x, after = zip(*steps, strict=True)
         return answers(self.filter, _together(before), np.array(x), _together(after), self.ahead)
+
+    def alarms(self, steps: Sequence[Step]) -> tuple[Bool[np.ndarray, " rows"], np.ndarray]:
+        """Whether each row is part of an alarm, and the channel: scores of all rows together, then one by one.
+
+        For sessions with a rate of alarms; steps must be asked for once each, in their order.
+        """
+        before, x = _together([step.before for step in steps]), np.array([step.x for step in steps])
+        x = self.filter.scaling(x)
+        doubt = None if before.doubt is None else innovations(self.filter).about_row(before.doubt)
+        scored = alarm_scores(self.filter, before, x, doubt)
+        rings = np.zeros(len(x), dtype=bool)
+        for i, step in enumerate(steps):
+            bell = step.session.bell if step.before.clock else self.bell  # a recording that begins, or begins again
+            assert bell is not None
+            step.session.bell = bell.after(Scored(scored.score[i : i + 1], scored.seen[i : i + 1]))
+            rings[i] = step.session.bell.rings[0]
+        return rings, channels_in_alarm(self.filter, rings, before, x, doubt)
 
 
 def _together(positions: Sequence[Position]) -> State:

@@ -2,11 +2,13 @@
 
 import os
 import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedIOBase
+from typing import Any
 
 import numpy as np
 
+from psimlearn.cli.alarms import alarm_columns, names_of_alarms
 from psimlearn.cli.formats import csv_cell, csv_numbers, json_lines
 from psimlearn.cli.options import say
 from psimlearn.cli.rows import ParsedRow, Wanted, csv_rows, json_rows
@@ -34,6 +36,7 @@ def stream(
     source: int,
     out: BufferedIOBase,
     header: Sequence[str] | None = None,
+    alarm: float | None = None,
 ) -> None:
     """Answer the lines that come from a file descriptor, until it ends.
 
@@ -47,8 +50,9 @@ def stream(
         source: the file descriptor.
         out: where answers are written.
         header: the names of the columns, if the lines have no header.
+        alarm: the rate of alarms; None for answers without alarms.
     """
-    running = Running(filter, wanted, steps, header)
+    running = Running(filter, wanted, steps, alarm, header)
     try:
         for lines in _batches(source):
             out.write(running.answered(lines))
@@ -67,8 +71,10 @@ def stream(
 class Running:
     """The state of a stream: lines are counted, and the first line with any content decides their form."""
 
-    def __init__(self, filter: Filter, wanted: Wanted, steps: int, header: Sequence[str] | None) -> None:
-        self.about = filter, wanted, steps
+    def __init__(
+        self, filter: Filter, wanted: Wanted, steps: int, alarm: float | None, header: Sequence[str] | None
+    ) -> None:
+        self.about = filter, wanted, steps, alarm
         self.header = header
         self.responder: Responder | None = None
         self.n_lines = self.n_bad = self.n_good = 0
@@ -158,10 +164,16 @@ class Responder:
     """Parses lines, hands their rows to live recordings, and writes answers in the form in which the lines came."""
 
     def __init__(
-        self, filter: Filter, wanted: Wanted, steps: int, first_line: str, header: Sequence[str] | None
+        self,
+        filter: Filter,
+        wanted: Wanted,
+        steps: int,
+        alarm: float | None,
+        first_line: str,
+        header: Sequence[str] | None,
     ) -> None:
-        self.alphabet, self.n_channels = wanted.alphabet, wanted.n_channels
-        self.names = names_of_answers(wanted, steps)
+        self.channels, self.alphabet, self.n_channels = wanted.channels, wanted.alphabet, wanted.n_channels
+        self.names, self.alarm_names = names_of_answers(wanted, steps), names_of_alarms(wanted.alphabet, alarm)
         self.json = first_line.lstrip().startswith("{")
         if self.json:
             self.read, self.keys = json_rows(wanted), {w: n for w in ("id", "time") if (n := getattr(wanted, w))}
@@ -171,12 +183,16 @@ class Responder:
                 say(f"psimlearn: no column {wanted.time!r}: every row counts as the next step, late or not.")
         self.header = None if self.json or header is not None else first_line.strip()
         self.blank_is_row = not self.json and wanted.names == wanted.channels[:1] and not self.keys
-        self.sessions = Sessions(filter, steps, wanted.step)
+        self.sessions = Sessions(filter, steps, wanted.step, alarm)
 
     @property
     def opening(self) -> bytes:
         """The header of the answers; none for JSON lines."""
-        return b"" if self.json else (",".join(map(csv_cell, [*self.keys.values(), *self.names])) + "\n").encode()
+        return (
+            b""
+            if self.json
+            else (",".join(map(csv_cell, [*self.keys.values(), *self.names, *self.alarm_names])) + "\n").encode()
+        )
 
     def answered(self, lines: Sequence[Line], n_before: int) -> tuple[bytes, int, int]:
         """One answer for each row as text, how many rows were answered, and how many were left out.
@@ -193,10 +209,16 @@ class Responder:
                 taken.append(row)
                 steps.append(step)
         rows = np.full((len(taken), len(self.names)), np.nan)
+        alarms: dict[str, list[Any]] = {name: [None] * len(taken) for name in self.alarm_names}
         if good := [i for i, step in enumerate(steps) if step is not None]:
-            answers = self.sessions.answers([step for step in steps if step is not None])
+            some = [step for step in steps if step is not None]
+            answers = self.sessions.answers(some)
             rows[good] = answers if self.alphabet is None else symbol_columns(answers, self.n_channels)
-        return self._text(taken, rows).encode(), len(good), len(taken) - len(good)
+            if alarms:
+                for i, *cells in zip(good, *alarm_columns(*self.sessions.alarms(some), self.channels), strict=True):
+                    for name, cell in zip(self.alarm_names, cells, strict=False):
+                        alarms[name][i] = cell
+        return self._text(taken, rows, alarms).encode(), len(good), len(taken) - len(good)
 
     def _is_row(self, line: Line) -> bool:
         """Whether a line is neither empty nor the header again; tabs may separate cells that were not observed."""
@@ -217,12 +239,14 @@ class Responder:
             say(f"line {number}: {error} Left out.")
             return ParsedRow([], "", "", None), None
 
-    def _text(self, taken: Sequence[ParsedRow], rows: np.ndarray) -> str:
+    def _text(self, taken: Sequence[ParsedRow], rows: np.ndarray, alarms: Mapping[str, Sequence[Any]]) -> str:
         if self.json:
             keys = [{name: getattr(row, what) for what, name in self.keys.items()} for row in taken]
-            return "".join(line + "\n" for line in json_lines(keys, self.names, rows))
-        cells_of_keys = [[csv_cell(getattr(row, what)) for row in taken] for what in self.keys]
-        return "".join(",".join(cells) + "\n" for cells in zip(*cells_of_keys, csv_numbers(rows), strict=True))
+            ends = [dict(zip(alarms, cells, strict=True)) for cells in zip(*alarms.values(), strict=True)]
+            return "".join(line + "\n" for line in json_lines(keys, self.names, rows, ends))
+        first = [[csv_cell(getattr(row, what)) for row in taken] for what in self.keys]
+        last = [[csv_cell(cell) for cell in cells] for cells in alarms.values()]
+        return "".join(",".join(cells) + "\n" for cells in zip(*first, csv_numbers(rows), *last, strict=True))
 
 
 def names_of_answers(wanted: Wanted, steps: int) -> list[str]:

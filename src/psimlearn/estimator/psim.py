@@ -12,6 +12,7 @@ from psimlearn.checks import switch
 from psimlearn.choose.fit import fitted
 from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
+from psimlearn.estimator.alarms import Alarming
 from psimlearn.estimator.channels import asked, grouped, learnt_from, remember
 from psimlearn.estimator.channels import future_inputs as checked_inputs
 from psimlearn.estimator.checks import rows_ahead, seed_of, watch_of
@@ -35,7 +36,7 @@ from psimlearn.train.recipe import Recipe
 __all__ = ["PSIM"]
 
 
-class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
+class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
     """Learn a filter from recordings.
 
     Settings given as words ("ridge", "auto", ..) are chosen or tuned by closed-loop error on held-out recordings;
@@ -249,10 +250,13 @@ class PSIM(Smoothing, Exporting, TransformerMixin, BaseEstimator):
         given = asked(self, X)
         return given.returned(self.filter_.hints(given.trajectories))
 
-    def start(self, n_streams: int = 1) -> Any:
-        """A live filter of one stream or a bank of streams: a `Live`, or for symbols a `SymbolLive`."""
+    def start(self, n_streams: int = 1, alarm: float | None = None) -> Any:
+        """A live filter of one stream or a bank of streams: a `Live`, or for symbols a `SymbolLive`.
+
+        With the rate `alarm`, such as 0.001, `live.alarm` tells after each row whether it is part of an alarm.
+        """
         check_is_fitted(self)
-        return Live(self.filter_, n_streams) if self.filter_.alphabet is None else SymbolLive(self.filter_, n_streams)
+        return (Live if self.filter_.alphabet is None else SymbolLive)(self.filter_, n_streams, alarm)
 
     def save(self, path: str | PathLike[str], with_sums: bool = False) -> None:
         """Write one safe file, which holds no recordings.

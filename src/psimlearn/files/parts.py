@@ -10,6 +10,7 @@ from psimlearn.files.checks import require, require_covariance, require_distribu
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
+from psimlearn.filter.thresholds import RATES, Thresholds
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.shapes import Float
 
@@ -171,6 +172,21 @@ STARTING: Codec[Starting, Known] = Codec(
     build=lambda group, _: Starting(**group.arrays),
 )
 
+
+def _check_thresholds(group: Group) -> None:
+    all_finite(group)
+    group.require("scores", np.diff(group.arrays["scores"], prepend=-np.inf) >= 0, "scores that rise with their rate")
+    group.require("rows", group.arrays["rows"] >= 1, "a number of at least 1")
+    group.require("rate", (group.arrays["rate"] > 0) & (group.arrays["rate"] <= 1), "a number above 0 to 1")
+
+
+THRESHOLDS: Codec[Thresholds, Known] = Codec(
+    arrays=Thresholds._asdict,
+    shapes=lambda _, __: {"scores": (len(RATES),), "rows": (1,), "rate": (1,)},
+    check=_check_thresholds,
+    build=lambda group, _: Thresholds(**group.arrays),
+)
+
 HINTING: Codec[Linear, Known] = Codec(
     arrays=linear_arrays,
     shapes=lambda group, known: linear_shapes(known.d + known.n_beside, group.size("intercept")),
@@ -185,8 +201,17 @@ PARTS: dict[str, Codec[Any, Known]] = {
     "calibration_blind": replace(CALIBRATION, shapes=_with_inputs),
     "calibration_next": replace(CALIBRATION, shapes=_with_feedthrough),
     "starting": STARTING,
+    "thresholds": THRESHOLDS,
     "hinting": HINTING,
 }
 """The codec of each part, by its name in a file, which is also the field of the filter."""
-OPTIONAL = ("input_scaling", "calibration", "calibration_blind", "calibration_next", "starting", "hinting")
+OPTIONAL = (
+    "input_scaling",
+    "calibration",
+    "calibration_blind",
+    "calibration_next",
+    "starting",
+    "thresholds",
+    "hinting",
+)
 """Parts that a filter may lack. Such a part is there if any array of it is, so half a part is refused."""

@@ -1,6 +1,6 @@
 """The filter: a frozen value that takes a belief and an observation to the next belief."""
 
-from psimlearn.filter import learnt, likelihood, predict, rollout, stepping
+from psimlearn.filter import alarms, learnt, likelihood, predict, rollout, stepping
 from psimlearn.filter.learnt import Learnt
 
 __all__ = ["Filter"]
@@ -27,5 +27,6 @@ class Filter(Learnt):
     ahead = predict.ahead
     forecast = predict.forecast
     log_likelihood = likelihood.log_likelihoods
+    alarms = alarms.alarms
     hints = likelihood.hints
     predict = predict.predict  # last: from here on the name is the method

@@ -13,6 +13,7 @@ from psimlearn.filter.layout import controls
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, Fill, Recursion, State
+from psimlearn.filter.thresholds import Thresholds
 from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome, Starting
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.shapes import Float
@@ -50,6 +51,8 @@ class Learnt:
     """The same within the window, for filters with feed-through, if only the next inputs are known."""
     starting: Starting | None = None
     """How errors of the first rows of a stream differ from later ones, on the recordings of training."""
+    thresholds: Thresholds | None = None
+    """The scores below which an alarm begins, by rate, from recordings not fitted to."""
     hinting: Linear | None = None
     """From [m_t; x_t; ..; x_{t-lags+1}; u_t (; u_{t+1})] to the hints at t: a read-out, no part of the belief."""
     names: tuple[str, ...] | None = None

@@ -1,5 +1,7 @@
 """The log-likelihood of observations under the beliefs held before them, and hints read from the same beliefs."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from psimlearn.errors import SettingsError
@@ -13,7 +15,7 @@ from psimlearn.filter.uncertainty import joint_misfit, misfit
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float, Int
 
-__all__ = ["about_row", "hints", "hints_at", "log_likelihood", "log_likelihoods"]
+__all__ = ["about_row", "contributions", "hints", "hints_at", "log_likelihood", "log_likelihoods", "moving"]
 
 
 def log_likelihoods(
@@ -58,31 +60,77 @@ def log_likelihood(
         relative: return the log-likelihood less its expectation. It is 0 on average whatever the uncertainty, so rows
             in a gap and first rows, which are less likely since less is known, can be compared with other rows.
     """
-    belief, unseen = before.belief, np.broadcast_to(before.unseen, len(x))
-    mean = expected(filter.recursion, belief)
     if isinstance(filter.features, OneHot):
+        mean = expected(filter.recursion, before.belief)
         nats = _log_probability(mean, x)
         return nats - _expected_log_probability(mean, x) if relative else nats
+    x = moving(filter, x)
+    errors, variance, some, covariance = _errors(filter, before, x, doubt)
+    units = np.where(np.isnan(x), 0.0, np.log(filter.scaling.scale))
+    found = misfit(errors, filter.correlation, variance)
+    if len(some):
+        found.distance[some], found.scale[some] = joint_misfit(errors[some], covariance)
+    nats = 0.5 * ((~np.isnan(x)).sum(axis=1) - found.distance) if relative else found.nats - units.sum(axis=1)
+    unpredicted = (np.isnan(errors) & ~np.isnan(x)).any(axis=1)  # a huge row before broke the belief
+    return np.where(unpredicted | np.isnan(nats), -np.inf, nats)
+
+
+def contributions(
+    filter: Learnt, before: State, x: Float[np.ndarray, "b n"], doubt: Float[np.ndarray, "b n n"] | None = None
+) -> Float[np.ndarray, "b n"]:
+    """By how much each channel adds to the squared distance of a row from its prediction; the arguments as above.
+
+    It is the squared error of the channel given the errors of the other channels, in standard deviations, and so the
+    drop in distance if the channel were not observed. The largest of a row is scaled to at most 1 before it is squared,
+    so rows cannot be compared. NaN where nothing was observed, and for rows that could not be predicted.
+    """
+    x = moving(filter, x)
+    errors, variance, some, covariance = _errors(filter, before, x, doubt)
+    every = filter.correlation.scaled(variance)
+    every[some] = covariance
+    seen = ~np.isnan(x)
+    among = np.where(seen[:, :, None] & seen[:, None, :], every, np.eye(x.shape[1]))
+    with np.errstate(invalid="ignore"):
+        e = np.where(seen, errors, 0.0)
+        e = e / np.maximum(np.abs(e).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)  # a huge error stays finite
+    precision = np.linalg.solve(among, np.broadcast_to(np.eye(x.shape[1]), among.shape))
+    weighed = np.einsum("bij,bj->bi", precision, e)
+    return np.where(seen, weighed**2 / np.diagonal(precision, axis1=1, axis2=2), np.nan)
+
+
+def moving(filter: Learnt, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b n"]:
+    """A row as if channels that were constant in training were not observed: nothing is known of their errors."""
+    if filter.calibration is None or not filter.calibration.still.any():
+        return x
+    return np.where(filter.calibration.still, np.nan, x)
+
+
+class _Errors(NamedTuple):
+    """The errors of one row of each stream, and the Gaussian predicted for them."""
+
+    of: Float[np.ndarray, "b n"]
+    variance: Float[np.ndarray, "b n"]
+    some: Int[np.ndarray, " some"]
+    """The rows whose errors correlate in a way of their own."""
+    covariance: Float[np.ndarray, "some n n"]
+
+
+def _errors(
+    filter: Learnt, before: State, x: Float[np.ndarray, "b n"], doubt: Float[np.ndarray, "b n n"] | None
+) -> _Errors:
+    """The errors of one standardised row of each stream, NaN where not observed."""
+    belief, unseen = before.belief, np.broadcast_to(before.unseen, len(x))
     variance = np.broadcast_to(np.diag(filter.covariance), x.shape)
     if filter.calibration is not None:
-        if filter.calibration.still.any():
-            x = np.where(filter.calibration.still, np.nan, x)
         claimed = None if filter.variances is None else filter.variances.variance(belief)[:, 0]
         horizon = np.ones_like(unseen) if treats_exactly(filter) else unseen + 1
         known = filter.calibration.variance(np.minimum(horizon, filter.calibration.furthest), claimed)
         variance = np.where(np.isnan(known), variance, known)
         if filter.starting is not None:
             variance = variance * filter.starting.factor(np.broadcast_to(before.age, len(x)), horizon)
-    units = np.where(np.isnan(x), 0.0, np.log(filter.scaling.scale))
     with np.errstate(over="ignore", invalid="ignore"):  # huge rows overflow, in the filter or here
-        errors = x - mean
-    found = misfit(errors, filter.correlation, variance)
-    some, covariance = _covariances(filter, before, variance, doubt)
-    if len(some):
-        found.distance[some], found.scale[some] = joint_misfit(errors[some], covariance)
-    nats = 0.5 * ((~np.isnan(x)).sum(axis=1) - found.distance) if relative else found.nats - units.sum(axis=1)
-    unpredicted = (np.isnan(errors) & ~np.isnan(x)).any(axis=1)  # a huge row before broke the belief
-    return np.where(unpredicted | np.isnan(nats), -np.inf, nats)
+        errors = x - expected(filter.recursion, belief)
+    return _Errors(errors, variance, *_covariances(filter, before, variance, doubt))
 
 
 def _covariances(

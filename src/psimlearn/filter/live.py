@@ -8,6 +8,7 @@ import numpy as np
 
 from psimlearn.checks import room_for, switch, whole
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.filter.alarms import Bell, alarm_scores, channels_in_alarm, known_thresholds
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.innovations import innovations
@@ -17,7 +18,7 @@ from psimlearn.filter.step import State
 from psimlearn.filter.stepped import SteppedStreams
 from psimlearn.filter.streams import FoldedStreams
 from psimlearn.filter.streams import streams as new_streams
-from psimlearn.recordings.arrays import check_finite, unmasked
+from psimlearn.recordings.arrays import check_finite, numbers
 from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Live"]
@@ -40,10 +41,11 @@ class Live:
     """A filter at work on one stream, or on `n_streams` streams that never influence each other.
 
     With one stream, observations are (n,), inputs (p,) and answers have no axis of streams; with more, observations are
-    (n_streams, n), inputs (n_streams, p), and streams are the first axis of every answer.
+    (n_streams, n), inputs (n_streams, p), and streams are the first axis of every answer. With a rate, such as 0.001,
+    `alarm` tells after every row whether the stream is in alarm.
     """
 
-    def __init__(self, filter: Filter, n_streams: int = 1) -> None:
+    def __init__(self, filter: Filter, n_streams: int = 1, alarm: float | None = None) -> None:
         self.filter = filter
         self.n_streams = n_streams = whole(n_streams, "n_streams")
         room_for("n_streams", n_streams, len(filter.initial) + filter.lags * len(filter.scaling.mean))
@@ -53,6 +55,7 @@ class Live:
         self._nothing = np.full(self._x_shape, np.nan)
         self._streams = new_streams(filter, n_streams)
         self._waiting: _Waiting | None = None
+        self._bell = None if alarm is None else Bell.of(known_thresholds(filter), alarm, n_streams)
 
     def update(self, x: Any, u: Any = None, next_u: Any = None) -> None:
         """Take one row of every stream. A refused row changes nothing.
@@ -73,6 +76,8 @@ class Live:
             self._streams.take(x, u, next_u)
         else:
             self._take_waiting(x, u, next_u, told)
+        if self._bell is not None:
+            self._bell = self._bell.after(alarm_scores(self.filter, *self._last_row()))
 
     def predict(
         self, horizon: int = 1, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
@@ -143,16 +148,22 @@ class Live:
     @property
     def log_likelihood(self) -> Any:
         """The log-likelihood of the last row given the rows before it, in nats; 0 for a stream without observation."""
-        clock = self._clock_of_last_row()
-        x = np.where((clock == 0)[:, None], np.nan, self._streams.recent[:, 0])
-        if self._streams.missing is not None:
-            x[self._streams.missing] = np.nan
-        doubt = self._streams.doubt_before
-        of_row = None if doubt is None else innovations(self.filter).about_row(doubt)
-        unseen, late = self._streams.unseen_before, self._streams.late_before
-        before = State(self._streams.held, self._streams.recent, np.maximum(clock - 1, 0), unseen, late)
-        nats = log_likelihood(self.filter, before, x, of_row) + 0.0  # no -0
+        nats = log_likelihood(self.filter, *self._last_row()) + 0.0  # no -0
         return float(nats[0]) if self.n_streams == 1 else nats
+
+    @property
+    def alarm(self) -> Any:
+        """Whether the stream is in alarm after the last row; for a bank an array, one for each stream."""
+        rings = self._rung().rings
+        return bool(rings[0]) if self.n_streams == 1 else rings.copy()
+
+    @property
+    def alarm_channel(self) -> Any:
+        """The channel that contributed most to the last row in alarm, by name or number; None without an alarm."""
+        rings = self._rung().rings
+        none = np.full(self.n_streams, None)
+        names = channels_in_alarm(self.filter, rings, *self._last_row()) if rings.any() else none
+        return names[0] if self.n_streams == 1 else names
 
     @property
     def hints(self) -> Float[np.ndarray, "*streams h"]:
@@ -174,6 +185,7 @@ class Live:
                 f"received {streams!r}."
             ) from error
         self._streams.reset(chosen)
+        self._bell = None if self._bell is None else self._bell.begun_again(chosen)
         if self._waiting is not None:
             self._waiting = self._waiting._replace(reset=self._waiting.reset | chosen)
 
@@ -262,24 +274,26 @@ class Live:
         again = streams.given_inputs(self.filter.controls(u, inputs[:, 0], len(u)))
         return np.where(streams.clock[:, None] > 0, again, self.filter.initial)
 
+    def _last_row(self) -> tuple[State, Float[np.ndarray, "b n"], Float[np.ndarray, "b n n"] | None]:
+        """The state before the last row, the row, NaN where not observed, and what doubt adds to its errors."""
+        clock, streams = self._clock_of_last_row(), self._streams
+        x = np.where((clock == 0)[:, None], np.nan, streams.recent[:, 0])
+        if streams.missing is not None:
+            x[streams.missing] = np.nan
+        of_row = None if streams.doubt_before is None else innovations(self.filter).about_row(streams.doubt_before)
+        unseen = np.broadcast_to(streams.unseen_before, self.n_streams)
+        late = np.broadcast_to(streams.late_before, self.n_streams)
+        return State(streams.held, streams.recent, np.maximum(clock - 1, 0), unseen, late), x, of_row
+
+    def _rung(self) -> Bell:
+        """The state of the alarms; refused if they were not asked for."""
+        if self._bell is None:
+            raise SettingsError("alarm: required a rate of alarms at the start, received none: start(alarm=0.001).")
+        return self._bell
+
     def _clock_of_last_row(self) -> Int[np.ndarray, " b"]:
         """The number of rows that each stream has had; refused before the first row of all."""
         clock = self._streams.clock
         if not clock.any():
             raise SettingsError("log_likelihood and hints: required a row, received none yet; call update first.")
         return clock
-
-
-def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Convert a value to float64 of this shape, or refuse it."""
-    try:
-        raw = np.asarray(unmasked(value))
-        if raw.dtype.kind not in "biufO":  # astype would read the text "1.5" as a number
-            raise TypeError(f"dtype {raw.dtype}")
-        array = raw.astype(FLOAT)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what}: required numbers of shape {shape}, received {value!r} ({error}).") from error
-    if array.shape != shape:
-        advice = " Put NaN where a channel was not observed; pass None if nothing arrived." if what == "x" else ""
-        raise DataError(f"{what}: required shape {shape}, received {array.shape}.{advice}")
-    return array

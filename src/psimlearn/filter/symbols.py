@@ -21,11 +21,11 @@ class SymbolLive:
     With one stream, a row is one symbol and answers have no axis of streams; with more, a row is a sequence of symbols.
     """
 
-    def __init__(self, filter: Filter, n_streams: int = 1) -> None:
+    def __init__(self, filter: Filter, n_streams: int = 1, alarm: float | None = None) -> None:
         if filter.alphabet is None:
             raise SettingsError("filter: required a filter of symbols, received a filter of numbers; use Live.")
         self.alphabet = filter.alphabet
-        self._live = Live(filter, n_streams)
+        self._live = Live(filter, n_streams, alarm)
 
     @property
     def filter(self) -> Filter:
@@ -92,6 +92,11 @@ class SymbolLive:
     def log_likelihood(self) -> Any:
         """The log-likelihood of the last symbol given the symbols before it, in nats; 0 if it was not observed."""
         return self._live.log_likelihood
+
+    @property
+    def alarm(self) -> Any:
+        """Whether the stream is in alarm after the last symbol; for a bank an array, one for each stream."""
+        return self._live.alarm
 
     def reset(self, streams: int | Sequence[int] | np.ndarray | None = None) -> None:
         """Start all streams again, or the streams given by number, numbers or a boolean mask."""

@@ -16,6 +16,7 @@ __all__ = [
     "is_dictionary",
     "is_list_of_objects",
     "is_number",
+    "numbers",
     "stacked",
     "turned",
     "unmasked",
@@ -180,3 +181,18 @@ def check_finite(array: np.ndarray, what: str, place: Any, *, missing_allowed: b
         raise DataError(
             f"{what}, {place(row)}, column {column}: required a finite number, received {array[row, column]}; {advice}."
         )
+
+
+def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Convert a value to float64 of this shape, or refuse it."""
+    try:
+        raw = np.asarray(unmasked(value))
+        if raw.dtype.kind not in "biufO":  # astype would read the text "1.5" as a number
+            raise TypeError(f"dtype {raw.dtype}")
+        array = raw.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what}: required numbers of shape {shape}, received {value!r} ({error}).") from error
+    if array.shape != shape:
+        advice = " Put NaN where a channel was not observed; pass None if nothing arrived." if what == "x" else ""
+        raise DataError(f"{what}: required shape {shape}, received {array.shape}.{advice}")
+    return array

@@ -38,7 +38,7 @@ class Received(NamedTuple):
     rows: Int[np.ndarray, " rows"] | None = None
     """The packed row of each row of the data frame; None if they are the same."""
 
-    def returned(self, rows: Float[np.ndarray, "rows *rest"], *, channels: bool = False) -> Any:
+    def returned(self, rows: np.ndarray, *, channels: bool = False) -> Any:
         """An array with one entry per row, in the caller's form.
 
         Args:
