@@ -30,6 +30,7 @@ from psimlearn.filter import (
 )
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.onehot import onto_simplices
+from psimlearn.filter.thresholds import thresholds_of
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.trajectories import Trajectories
@@ -95,6 +96,7 @@ def made(case: str, n: int = 2) -> Filter:
         starting=Starting(calibration.base[None, :3] + 1, calibration.quantiles[:, :1], 2 * np.eye(n))
         if "started" in case
         else None,
+        thresholds=thresholds_of(-rng.exponential(size=500)) if "calibrated" in case else None,
         hinting=linear(d + beside, 2) if "hints" in case else None,
         gaps="filled" if "filled" in case else "exact",
         names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
@@ -169,7 +171,8 @@ def says(filter: Filter) -> list[Array]:
     said += [] if state.doubt is None else [*state.doubt]
     if filter.calibration is not None:
         prediction = filter.predict(state, 6, future)
-        said += [prediction.std, *prediction.interval(0.9)]
+        alarms = filter.alarms(data)
+        said += [prediction.std, *prediction.interval(0.9), alarms.alarm, alarms.score]
         if filter.calibration_blind is not None:
             said += [p.std for p in (filter.predict(state, 2), filter.predict(state, 2, knows_next=True))]
     return said + ([filter.hints(data)] if filter.hinting is not None else [])

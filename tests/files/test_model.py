@@ -72,6 +72,7 @@ def test_every_part_of_a_filter_has_a_place_in_the_file() -> None:
         "hinting",
         "names",
         "starting",
+        "thresholds",
         "gaps",
         "span",
     }

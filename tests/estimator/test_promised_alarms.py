@@ -109,7 +109,7 @@ def test_frames_are_answered_in_their_order_and_channels_by_name() -> None:
 
 def test_alarms_with_inputs_live_and_whole() -> None:
     data = with_inputs(3, seed=5)
-    x, u = (part.reshape(3, 15, 1) for part in (data.values.copy(), data.inputs))
+    x, u = (np.array(part).reshape(3, 15, 1) for part in (data.values, data.inputs))
     x[0, 7] += 3.0
     alarm = driven().alarms(replace(data, values=x.reshape(-1, 1)), rate=0.05).alarm
     assert alarm[0][7]
