@@ -192,6 +192,7 @@ USUAL_ARRAYS = [
     *("feedback.mean", "feedback.scale", "feedback.directions", "feedback.low", "feedback.high"),
     *("input_scaling.mean", "input_scaling.scale", "hinting.weights", "hinting.intercept"),
     *(f"{name}.{array}" for name in CALIBRATIONS for array in ("base", "gain", "quantiles")),
+    *("thresholds.scores", "thresholds.rows", "thresholds.rate"),
     *("regressors.0.directions", "regressors.0.weights", "regressors.0.intercept"),
 ]
 """All the arrays of the file of that case."""

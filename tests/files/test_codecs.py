@@ -239,6 +239,29 @@ def test_words_of_a_single_symbol_are_not_endless(tmp_path: Path) -> None:
     refused(forged(about | {"lags": 2**31 - 1}, ones), tmp_path, "lags: required fewer contexts")
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("scores", lambda scores: scores[::-1].copy(), "scores that rise with their rate"),
+        ("rows", lambda rows: 0 * rows, "a number of at least 1"),
+        ("rate", lambda rate: rate + 1, "a rate of alarms"),
+        ("rate", lambda rate: 0 * rate, "a rate of alarms"),
+    ],
+)
+def test_thresholds_that_cannot_be_are_refused(
+    name: str, change: Callable[[Array], Array], message: str, tmp_path: Path
+) -> None:
+    about, arrays = contents(model_bytes())
+    arrays[f"thresholds.{name}"] = change(arrays[f"thresholds.{name}"])
+    refused(forged(about, arrays), tmp_path, message)
+
+
+def test_a_file_from_before_thresholds_has_none(tmp_path: Path) -> None:
+    about, arrays = contents(model_bytes())
+    older = {name: array for name, array in arrays.items() if not name.startswith("thresholds.")}
+    assert accepted(forged(about, older), tmp_path).thresholds is None
+
+
 def test_quantiles_that_fall_are_refused(tmp_path: Path) -> None:
     about, arrays = contents(model_bytes())
     for name in ("calibration", "calibration_blind", "calibration_next"):

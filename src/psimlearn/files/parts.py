@@ -10,7 +10,7 @@ from psimlearn.files.checks import require, require_covariance, require_distribu
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
-from psimlearn.filter.thresholds import RATES, Thresholds
+from psimlearn.filter.thresholds import MOST_RATE, RATES, Thresholds
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.shapes import Float
 
@@ -177,7 +177,7 @@ def _check_thresholds(group: Group) -> None:
     all_finite(group)
     group.require("scores", np.diff(group.arrays["scores"], prepend=-np.inf) >= 0, "scores that rise with their rate")
     group.require("rows", group.arrays["rows"] >= 1, "a number of at least 1")
-    group.require("rate", (group.arrays["rate"] > 0) & (group.arrays["rate"] <= 1), "a number above 0 to 1")
+    group.require("rate", (group.arrays["rate"] > 0) & (group.arrays["rate"] <= MOST_RATE), "a rate of alarms")
 
 
 THRESHOLDS: Codec[Thresholds, Known] = Codec(

@@ -8,13 +8,14 @@ from psimlearn.checks import number
 from psimlearn.errors import SettingsError
 from psimlearn.shapes import Float
 
-__all__ = ["RATES", "USUAL_RATE", "Thresholds", "thresholds_of"]
+__all__ = ["MOST_RATE", "RATES", "USUAL_RATE", "Thresholds", "thresholds_of"]
 
 RATES = 10.0 ** (np.arange(-24, -1) / 4)
 """The rates at which scores are kept, 1e-6 to 0.3; between them, scores are interpolated in the log of the rate."""
 USUAL_RATE = 1e-3
 """One row in a thousand."""
 MOST_RATE = 0.1
+"""The largest rate that can be asked for."""
 LEAST_ROWS = 0.1
 """The least rate is one at which the rows measured on hold this many alarms: further down, a tail is a guess."""
 ENOUGH = 20
