@@ -105,7 +105,6 @@ def fitted(
     whole = in_blocks(data) if is_cut(data, settings) else data
     everything = whole if settings.refit or not _shares(settings, splits) else splits[0].train
     if np.isnan(data.values).any():
-        tell("gaps")
         choice = _treated(choice, data, settings, seed, tell)
     final, more_notes = _trained_on(everything, choice, strategy, settings, seed, tell)
     filter = strategy.calibrated(final.round.filter, choice.held_out, [(final.round.filter, everything)])
@@ -222,6 +221,7 @@ def _descended(choice: Choice, settings: Settings, seed: int) -> Choice:
 
 def _treated(choice: Choice, data: Trajectories, settings: Settings, seed: int, tell: Watch) -> Choice:
     """The choice, with the better treatment of gaps."""
+    tell("gaps")
     courses = [_course(split, settings, seed, len(data)) for split in choice.splits]
     starts = [start(choice.trial.candidate, course) for course in courses]
     treated = treatment(choice.winners, starts, tell)

@@ -106,15 +106,7 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
     from psimlearn.recordings.cells import Absent
     from psimlearn.recordings.times import step_of
 
-    for option in FILES_ONLY:
-        if others[option]:
-            raise click.UsageError(
-                f"--{option.replace('_', '-')} is for files; rows on standard input come one by one."
-            )
-    if output is not None and output.suffix == ".parquet":
-        raise click.UsageError(
-            f"-o {output}: rows on standard input are answered as text. Give a name that ends in .csv."
-        )
+    _check_for_pipe(output, others)
     saved = opened(model)
     id, time = (
         others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
@@ -138,6 +130,19 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
         options.say("psimlearn: stopped.")
         return exit_code(stop)
     return 0
+
+
+def _check_for_pipe(output: Path | None, others: dict[str, Any]) -> None:
+    """Refuse options that only files can have."""
+    for option in FILES_ONLY:
+        if others[option]:
+            raise click.UsageError(
+                f"--{option.replace('_', '-')} is for files; rows on standard input come one by one."
+            )
+    if output is not None and output.suffix == ".parquet":
+        raise click.UsageError(
+            f"-o {output}: rows on standard input are answered as text. Give a name that ends in .csv."
+        )
 
 
 def _standard_input() -> int:
