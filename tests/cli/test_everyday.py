@@ -383,7 +383,7 @@ def test_evaluating_symbols_is_in_nats(wards: tuple[Path, Path], capsys: pytest.
     said = capsys.readouterr().out
     lines = {line.split()[0]: line.split() for line in said.splitlines() if line}
     assert "nats per symbol by steps ahead" in said
-    assert float(lines["PSIM"][1]) < float(lines["frequencies"][1])
+    assert float(lines["PSIM"][1].rstrip("*")) < float(lines["frequencies"][1])  # the star marks the winner
     model, truth = PSIM.load(path), sequences(data)
     guesses = [
         p == s

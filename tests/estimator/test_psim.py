@@ -49,6 +49,7 @@ def test_predictions_are_those_of_the_filter(horizon: int) -> None:
             np.testing.assert_array_equal(ours[t], theirs[made, t - made])
 
 
+@pytest.mark.filterwarnings("ignore::psimlearn.errors.PsimlearnWarning")  # 1000 is far outside
 @pytest.mark.parametrize("horizon", [1, 2, 3, 6])
 def test_the_future_changes_nothing(horizon: int) -> None:
     x = several(1)[3]

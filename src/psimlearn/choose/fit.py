@@ -1,5 +1,6 @@
 """From recordings and settings to a finished filter: split, choose, descend, train on everything, calibrate, report."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import pairwise
@@ -138,13 +139,24 @@ def _in_order(
 
 
 def one_order(data: Trajectories) -> Int[np.ndarray, " m"]:
-    """An order of recordings that their contents decide, so that a fit does not depend on the order given."""
+    """An order of recordings that their contents decide, so that a fit does not depend on the order given.
+
+    Which way each channel moves at each row comes first: it is the same in other units, and so is the fit.
+    """
     if len(data) == 1:
         return np.zeros(1, dtype=np.int64)
     contents = [array for array in (data.values, data.inputs, data.hints) if array is not None]
-    edges = list(pairwise(data.offsets))
-    keys = [blake2b(b"".join(array[first:last].tobytes() for array in contents)).digest() for first, last in edges]
+    moves = [np.diff(array, axis=0, prepend=array[:1]) > 0 for array in contents]
+    for of_array in moves:
+        of_array[data.offsets[:-1]] = False  # the row before is of another recording
+    edges = list(pairwise(data.offsets.tolist()))
+    keys = [[_digest(arrays, first, last) for arrays in (moves, contents)] for first, last in edges]
     return np.array(sorted(range(len(data)), key=keys.__getitem__))
+
+
+def _digest(arrays: Sequence[np.ndarray], first: int, last: int) -> bytes:
+    """A number that stands for some rows of arrays."""
+    return blake2b(b"".join(array[first:last].tobytes() for array in arrays)).digest()
 
 
 def _constants(data: Trajectories) -> list[str]:

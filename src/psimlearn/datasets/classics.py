@@ -36,8 +36,9 @@ def cascaded_tanks() -> Trajectories:
     One row every 4 seconds. The initial levels are unknown and differ.
     """
     path = dataset_path(FOLDER, "tanque.csv")
-    halves = [read(path, channels=[f"y{half}"], inputs=[f"u{half}"])[0] for half in ("Est", "Val")]
-    return Trajectories.of(halves, names=["y"], ids=["estimation", "validation"])
+    halves = [read(path, channels=[f"y{half}"], inputs=[f"u{half}"]) for half in ("Est", "Val")]
+    values, inputs = [half.values for half in halves], [half.inputs for half in halves]
+    return Trajectories.of(values, inputs, names=["y"], ids=["estimation", "validation"])
 
 
 def silverbox() -> Trajectories:

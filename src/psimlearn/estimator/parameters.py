@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -189,7 +189,8 @@ def _window(value: Any, features: Any, n: int) -> int:
         return whole(value, "window", otherwise="'auto' or ")
     if not (isinstance(features, str) and is_symbolic(features) and features in FEATURES):
         return WINDOW
-    handy = [k for k in range(1, WINDOW + 1) if FEATURES[features](k)(np.zeros((1, k, n))).shape[1] <= HANDY]
+    kind = cast(Any, FEATURES[features])  # of symbols, which tell their width without an array of it
+    handy = [k for k in range(1, WINDOW + 1) if kind(k).width(n) <= HANDY]
     return max(handy, default=1)
 
 

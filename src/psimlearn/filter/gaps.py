@@ -123,7 +123,7 @@ def _without_doubt(
     claim would be too small, the one after it too large. So errors are compared with all that was claimed for them,
     claim and doubt: first its variances are changed in proportion, then its correlations.
     """
-    together = claimed + doubt
+    together = claimed + np.where(np.diagonal(doubt, axis1=1, axis2=2)[:, :, None] >= 0, doubt, 0.0)
     share = np.sqrt(np.diag(claimed) / np.diagonal(together, axis1=1, axis2=2)) * seen
     scaled, counted = e * share, np.maximum(pairs, 1.0)
     found, expected = scaled.T @ scaled / counted, np.einsum("ti,tij,tj->ij", share, together, share) / counted

@@ -68,7 +68,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
         "scaling": filter.scaling,
         "input_scaling": inputs,
         "drift": c,
-        "start": Start(first + held @ (model.H @ first), held / x, -N / u),
+        "start": Start(first, held / x, -N / u),
         "names": filter.names,
     }
 
