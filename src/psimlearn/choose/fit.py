@@ -130,7 +130,7 @@ def fitted(
 
 def _in_order(
     data: Trajectories, settings: Settings, groups: Int[np.ndarray, " m"] | None
-) -> tuple[Trajectories, Int[np.ndarray, " m"] | None, list[str]]:
+) -> tuple[Trajectories, Int[np.ndarray, " kept"] | None, list[str]]:
     """The recordings that are long enough, in one order, with their groups; and notes on them."""
     order = one_order(data)
     data, groups = data[order], None if groups is None else groups[order]

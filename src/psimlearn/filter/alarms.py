@@ -128,7 +128,7 @@ def alarm_scores(
     if filter.calibration is not None:
         n -= int(filter.calibration.still.sum())
     some = np.flatnonzero((k > 0) & (k < n))
-    few, all = 2 / (9 * k[some]), 2 / (9 * n)
+    few, all = 2 / (9 * k[some]), 2 / (9 * max(n, 1))
     root = (1 - 2 * score[some] / k[some]) ** (1 / 3)
     score[some] = 0.5 * n * (1 - (1 - all + (root - 1 + few) * np.sqrt(all / few)) ** 3)
     return Scored(score, k > 0)

@@ -101,8 +101,8 @@ def predict(
             variance = _beyond(filter, state, calibration, horizon, variance)
         if filter.starting is not None:
             variance = variance * filter.starting.factor(age, horizon)
-        together = variance if doubt is None else variance + doubt
-        return Spread(np.sqrt(together) * filter.scaling.scale, horizon, calibration, age, filter.starting)
+        added = 0.0 if doubt is None else np.fmax(doubt, _of_empty_rows(filter, state, horizon))
+        return Spread(np.sqrt(variance + added) * filter.scaling.scale, horizon, calibration, age, filter.starting)
 
     rows = np.broadcast_to(np.arange(1, steps + 1), mean.shape[:2])
     age = np.broadcast_to(np.reshape(state.age, (-1, 1)), rows.shape)
@@ -112,6 +112,18 @@ def predict(
     if inputs == "known":
         return Prediction(mean, inputs, known)
     return Prediction(mean, inputs, spread(calibration, rows), (known, spread(filter.calibration, rows)))
+
+
+def _of_empty_rows(filter: Learnt, state: State, horizon: Int[np.ndarray, "b steps"]) -> Float[np.ndarray, "b steps n"]:
+    """The variance that rows without any observation add at least, as calibration found for predictions so far ahead.
+
+    The model of a filter may say that errors grow more slowly than they do.
+    """
+    calibration = filter.calibration
+    assert calibration is not None
+    empty = np.broadcast_to(np.where(np.asarray(state.age) > 0, state.unseen, 0), len(horizon))[:, None]
+    near, far = (np.minimum(steps, calibration.furthest) - 1 for steps in (horizon, horizon + empty))
+    return np.asarray(np.maximum(calibration.base[far] - calibration.base[near], 0.0))
 
 
 def doubt_of(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b steps n"] | None:
