@@ -7,7 +7,7 @@ import numpy as np
 from psimlearn.checks import room_for, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.features import Stack
-from psimlearn.filter.innovations import has_innovations, innovations, memory, treats_exactly
+from psimlearn.filter.innovations import doubt_factor, has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.filter.rollout import Reading, Rollout, rolled
@@ -92,6 +92,7 @@ def predict(
         )
     claimed = claimed_variance(filter, state, steps, future_inputs)
     doubt = doubt_of(filter, state, steps) if doubt is None else doubt
+    doubt = None if doubt is None else doubt * doubt_factor(filter)
     if doubt is not None and filter.starting is not None:  # before anything is seen, starting tells all the doubt
         doubt = np.where(np.reshape(state.age == 0, (-1, 1, 1)), 0.0, doubt)
 
