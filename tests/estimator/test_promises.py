@@ -64,8 +64,8 @@ def test_a_fifth_missing_of_twelve_channels_leaves_hardly_a_window_whole() -> No
     """n = 12, k = 5: one window in a million is complete. Within 5 %; with the defaults .3 to .6 % on five systems."""
     rng = RNG(1)
     system = random_system(rng, n_states=6, n_outputs=12, radius=0.92)
-    train, test = (with_gaps(system.simulate(300, 100, rng), 0.2, rng) for _ in range(2))
-    optimal = error(system.time_varying_kalman().forecast(test, 1)[:, 0].reshape(300, 100, 12), stacked(test))
+    train, test = (with_gaps(system.simulate(100, 100, rng), 0.2, rng) for _ in range(2))
+    optimal = error(system.time_varying_kalman().forecast(test, 1)[:, 0].reshape(100, 100, 12), stacked(test))
     model = PSIM(5, **(GAPPY | {"lags": 1, "n_rounds": 1})).fit(train)
     assert 0.99 <= error(predictions(model, test), stacked(test)) / optimal <= 1.05
 
