@@ -13,7 +13,7 @@ from psimlearn.errors import DataError
 from psimlearn.filter import Filter, RandomFourier, State
 from psimlearn.filter.alarms import Bell, Scored, alarm_scores, channels_in_alarm, known_thresholds
 from psimlearn.filter.doubt import Doubt, together
-from psimlearn.filter.innovations import innovations
+from psimlearn.filter.likelihood import doubt_of_row
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answers
 from psimlearn.shapes import Bool, Float
@@ -100,9 +100,7 @@ class Session:
     def _position(self, live: Live) -> Position:
         """Recent observations are kept only if predictions beyond the window need them."""
         recent = live.state.recent[0] if self.beyond else NOTHING
-        unseen = live.unseen
-        unseen = unseen if isinstance(unseen, int) else int(unseen[0])
-        return Position(live.belief, recent, self.clock, unseen, live.late, live.doubt)
+        return Position(live.belief, recent, self.clock, live.unseen, live.late, live.doubt)
 
     def _begin_again(self) -> None:
         self.live.reset()
@@ -163,7 +161,7 @@ class Sessions:
         """
         before, x = _together([step.before for step in steps]), np.array([step.x for step in steps])
         x = self.filter.scaling(x)
-        doubt = None if before.doubt is None else innovations(self.filter).about_row(before.doubt)
+        doubt = doubt_of_row(self.filter, before.doubt)
         scored = alarm_scores(self.filter, before, x, doubt)
         rings = np.zeros(len(x), dtype=bool)
         for i, step in enumerate(steps):

@@ -7,10 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.filter import Filter
-from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.gaps import error_covariance
-from psimlearn.filter.innovations import Innovations
-from psimlearn.filter.predict import before_unforeseen, claimed_variance, coming_inputs, forecast_blind
+from psimlearn.filter.predict import (
+    before_unforeseen,
+    claimed_variance,
+    coming_inputs,
+    doubt_of_row_and_ahead,
+    forecast_blind,
+    row_and_ahead,
+)
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting, calibrated, started
 from psimlearn.recordings.trajectories import Trajectories
@@ -110,8 +115,6 @@ def _measured(
     errors = _together(parts)
     if settled_only and errors.settled.any():
         errors = errors.at(errors.settled)
-    if errors.claimed is not None:
-        errors.claimed[:, window:] = 0.0  # beyond the window beliefs claim nothing
     return calibrated(errors.of, errors.claimed, errors.doubt), errors
 
 
@@ -126,8 +129,6 @@ def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
         for other, data in starts
     ]
     errors = _together(parts)
-    if errors.claimed is not None:
-        errors.claimed[:, window:] = 0.0
     steps = np.broadcast_to(np.arange(1, horizon + 1), errors.of.shape[:2])
     variance = calibration.variance(steps, errors.claimed)
     last = calibration.base[calibration.furthest - 1]
@@ -152,24 +153,22 @@ def _errors(
 
     Errors are in the given units, variances in their squares: the units of the filter that is to be calibrated.
     """
-    n, relative = len(unit), filter.scaling.scale / unit
-
-    def reading(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b columns"]:
-        of_row, ahead = model.about_row(doubt) * np.outer(relative, relative), model.ahead(doubt, S, u, horizon)
-        return np.concatenate([of_row.reshape(len(S), -1), (ahead * relative**2).reshape(len(S), -1)], axis=1)
-
-    rollout = rolled(filter, held, reading)
+    relative = filter.scaling.scale / unit
+    rollout = rolled(filter, held, doubt_of_row_and_ahead(horizon))
     plan, read = rollout.layout.plan, rollout.read_before
     state = before_unforeseen(rollout, held) if known == "unknown" else rollout.before
     inputs = coming_inputs(held, plan, horizon) if known == "known" else None
     errors = (futures(held.values[plan.order], plan, horizon) - filter.ahead(state, horizon, inputs)) / unit
     claimed = claimed_variance(filter, state, horizon, inputs)
+    if claimed is not None:
+        claimed[:, filter.features.window :] = 0.0  # beyond the window beliefs claim nothing
     late = late_before(rollout.layout.x, plan)
+    of_row, ahead = (None, None) if read is None else row_and_ahead(read, len(unit))
     return _Errors(
         errors,
         None if claimed is None else claimed * relative**2,
-        None if read is None else read[:, n * n :].reshape(-1, horizon, n),
-        None if read is None else read[:, : n * n].reshape(-1, n, n),
+        None if ahead is None else ahead * relative**2,
+        None if of_row is None else of_row * np.outer(relative, relative),
         plan.time - late,
         *settled(plan, late),
     )

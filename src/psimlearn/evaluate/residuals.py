@@ -10,8 +10,8 @@ from psimlearn.evaluate.folds import cut
 from psimlearn.filter import Filter
 from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import foretelling
-from psimlearn.shapes import Bool, Float
+from psimlearn.recordings.windows import foretelling, row_times
+from psimlearn.shapes import Float
 
 __all__ = [
     "Surprise",
@@ -31,7 +31,7 @@ def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[
     The first rows of a recording, which are predicted from nothing, are left out, and so are constant channels.
     """
     prediction = foretold(filter, data, horizon).at(foretelling(data.offsets, horizon))
-    known = _rows_from(data, horizon)[:, None] & ~np.isnan(data.values) & ~np.isnan(prediction.std)
+    known = (row_times(data.offsets) >= horizon)[:, None] & ~np.isnan(data.values) & ~np.isnan(prediction.std)
     if filter.calibration is not None:
         known &= ~filter.calibration.still
     shares = []
@@ -40,12 +40,6 @@ def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[
         inside = (low <= data.values) & (data.values <= high)
         shares.append(np.mean(inside[known]) if known.any() else np.nan)
     return np.array(shares)
-
-
-def _rows_from(data: Trajectories, first: int) -> Bool[np.ndarray, " rows"]:
-    """Whether each row is at least row number `first` of its recording."""
-    time: np.ndarray = np.arange(len(data.values)) - np.repeat(data.offsets[:-1], data.lengths)
-    return np.asarray(time >= first)
 
 
 def cross_calibrated(unseen: Sequence[Unseen]) -> list[Unseen]:

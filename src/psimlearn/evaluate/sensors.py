@@ -12,6 +12,7 @@ import numpy as np
 from psimlearn.evaluate.calibrate import Unseen
 from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import row_times
 from psimlearn.shapes import Bool, Float
 
 __all__ = ["untrusted"]
@@ -60,5 +61,4 @@ def _errors(
 
 def _later(held: Trajectories) -> Bool[np.ndarray, " rows"]:
     """Mark the second half of each recording."""
-    time = np.arange(len(held.values)) - np.repeat(held.offsets[:-1], held.lengths)
-    return np.asarray(time >= np.repeat(held.lengths // 2, held.lengths))
+    return np.asarray(row_times(held.offsets) >= np.repeat(held.lengths // 2, held.lengths))

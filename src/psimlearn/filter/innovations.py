@@ -19,10 +19,10 @@ import numpy as np
 from psimlearn.filter.doubt import Doubt, Given, conditioned, moved
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.folded import Map, foldable, folded_map
-from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.learnt import Learnt, remembered
 from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.spreads import Kind, kind_of
-from psimlearn.filter.step import Feedback, State, expected
+from psimlearn.filter.step import Feedback, State, expected, inputs
 from psimlearn.shapes import Bool, Float
 
 __all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "doubt_factor", "has_innovations", "innovations", "memory"]
@@ -30,8 +30,6 @@ __all__ += ["treats_exactly"]
 
 LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
 """Features whose `observations` is known to be a linear map."""
-
-
 FURTHEST, MOST_FACTOR = 10, 10.0
 """The steps over which the growth of errors is compared with that of the model, and the most that doubt is widened."""
 
@@ -252,10 +250,10 @@ def treats_exactly(filter: Learnt) -> bool:
     return filter.gaps == "exact" and has_innovations(filter)
 
 
+@remembered
 def innovations(filter: Learnt) -> Innovations:
     """The innovations model of a filter that has one."""
-    feedback, features, hinting = filter.feedback, filter.features, filter.hinting
-    to_hints = np.zeros((len(filter.initial), 0)) if hinting is None else hinting.weights[: len(filter.initial)]
+    feedback, features, to_hints = filter.feedback, filter.features, filter.to_hints
     fed_back = feedback.weight != 0
 
     def parts(m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b q"]:
@@ -269,6 +267,7 @@ def innovations(filter: Learnt) -> Innovations:
     return Innovations(folded_map(filter, parts, shift), noise, first_noise, feedback, filter.lags, n_hints)
 
 
+@remembered
 def doubt_factor(filter: Learnt) -> Float[np.ndarray, " n"]:
     """How much faster errors grew with the horizon, on held-out recordings, than a linear filter says: at least 1.
 
@@ -289,9 +288,8 @@ def doubt_factor(filter: Learnt) -> Float[np.ndarray, " n"]:
 def memory(filter: Learnt, model: Innovations, state: State) -> Float[np.ndarray, "b s"]:
     """S, the mean of the memory in a state; before its first row, a stream repeats the row that it expects."""
     belief, row = state.belief, expected(filter.recursion, state.belief)
-    fed = [filter.feedback(belief)] if model.r else []
-    read = [] if filter.hinting is None else [belief @ filter.hinting.weights[: belief.shape[1]]]
+    fed = [inputs(filter.recursion, belief)] if model.r else []  # the part of z that comes from the belief
     recent = np.zeros((len(row), filter.lags - 1, model.n))
     if np.size(state.recent):  # the pipe keeps none where nothing depends on them
         recent = np.where((state.clock == 0)[:, None, None], row[:, None], state.recent)[:, : filter.lags - 1]
-    return np.concatenate([*fed, row, *read, recent.reshape(len(row), -1)], axis=1)
+    return np.concatenate([*fed, row, belief @ filter.to_hints, recent.reshape(len(row), -1)], axis=1)

@@ -1,8 +1,10 @@
 """The numbers of a learnt filter, as one frozen value; other modules of this room compute with it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Literal
+from functools import cached_property, partial, wraps
+from typing import Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome,
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.shapes import Float
 
-__all__ = ["Gaps", "Learnt", "start"]
+__all__ = ["Gaps", "Learnt", "remembered", "start"]
 
 Gaps = Literal["exact", "filled"]
 """How a filter treats missing entries: by their distribution, or by a guess that is taken as observed."""
@@ -79,6 +81,12 @@ class Learnt:
         """The features, if their beliefs claim variances; to ask a protocol is slow."""
         return self.features if isinstance(self.features, Variances) else None
 
+    @cached_property
+    def to_hints(self) -> Float[np.ndarray, "d h"]:
+        """The weights by which hints are read from beliefs; of width 0 without hints."""
+        d = len(self.initial)
+        return np.zeros((d, 0)) if self.hinting is None else self.hinting.weights[:d]
+
     def measured(self, inputs: InputsToCome) -> Calibration | None:
         """The calibration of predictions that know these inputs; None if there is none."""
         known = {"known": self.calibration, "next known": self.calibration_next, "unknown": self.calibration_blind}
@@ -98,6 +106,22 @@ class Learnt:
         if u is None:
             raise DataError("this filter was learnt with inputs: give the inputs of every row, and future_inputs.")
         return controls(self.input_scaling, u, u if next_u is None else next_u, self.feedthrough)
+
+
+Of = TypeVar("Of")
+
+
+def remembered(function: Callable[[Learnt], Of]) -> Callable[[Learnt], Of]:
+    """Compute a function of a filter once for each filter, for as long as the filter lives."""
+    known: WeakKeyDictionary[Learnt, Of] = WeakKeyDictionary()
+
+    @wraps(function)
+    def looked_up(filter: Learnt) -> Of:
+        if filter not in known:
+            known[filter] = function(filter)
+        return known[filter]
+
+    return looked_up
 
 
 def start(filter: Learnt, n_streams: int = 1) -> State:

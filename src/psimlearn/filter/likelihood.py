@@ -6,7 +6,7 @@ import numpy as np
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.doubt import Doubt
-from psimlearn.filter.innovations import Innovations, doubt_factor, treats_exactly
+from psimlearn.filter.innovations import Innovations, doubt_factor, innovations, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.onehot import OneHot
 from psimlearn.filter.rollout import rolled
@@ -15,7 +15,16 @@ from psimlearn.filter.uncertainty import joint_misfit, misfit
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float, Int
 
-__all__ = ["about_row", "contributions", "hints", "hints_at", "log_likelihood", "log_likelihoods", "moving"]
+__all__ = [
+    "about_row",
+    "contributions",
+    "doubt_of_row",
+    "hints",
+    "hints_at",
+    "log_likelihood",
+    "log_likelihoods",
+    "moving",
+]
 
 
 def log_likelihoods(
@@ -38,6 +47,11 @@ def log_likelihoods(
 def about_row(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b n n"]:
     """Read the covariance that doubt adds to the errors of the next row."""
     return model.about_row(doubt)
+
+
+def doubt_of_row(filter: Learnt, doubt: Doubt | None) -> Float[np.ndarray, "b n n"] | None:
+    """The covariance that doubt adds to the errors of the next row; None without doubt."""
+    return None if doubt is None else innovations(filter).about_row(doubt)
 
 
 def log_likelihood(
@@ -192,5 +206,5 @@ def hints_at(
         raise SettingsError("hints need a filter learnt from trajectories with hints, received one without.")
     hints: np.ndarray = filter.hinting(np.concatenate([belief, observed, u], axis=1))
     if corrected is not None:
-        hints += corrected - belief @ filter.hinting.weights[: belief.shape[1]]
+        hints += corrected - belief @ filter.to_hints
     return hints

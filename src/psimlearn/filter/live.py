@@ -11,8 +11,7 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.alarms import Bell, alarm_scores, channels_in_alarm, known_thresholds
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.innovations import innovations
-from psimlearn.filter.likelihood import hints_at, log_likelihood
+from psimlearn.filter.likelihood import doubt_of_row, hints_at, log_likelihood
 from psimlearn.filter.outside import Outside, outside_at
 from psimlearn.filter.step import State
 from psimlearn.filter.stepped import SteppedStreams
@@ -129,7 +128,7 @@ class Live:
         return self._streams.doubt
 
     @property
-    def unseen(self) -> Int[np.ndarray, " b"] | int:
+    def unseen(self) -> Any:
         """The number of rows since anything was observed: a whole number, or for a bank an array, one for each."""
         unseen = np.broadcast_to(self._streams.unseen, self.n_streams).copy()
         return int(unseen[0]) if self.n_streams == 1 else unseen
@@ -280,7 +279,7 @@ class Live:
         x = np.where((clock == 0)[:, None], np.nan, streams.recent[:, 0])
         if streams.missing is not None:
             x[streams.missing] = np.nan
-        of_row = None if streams.doubt_before is None else innovations(self.filter).about_row(streams.doubt_before)
+        of_row = doubt_of_row(self.filter, streams.doubt_before)
         unseen = np.broadcast_to(streams.unseen_before, self.n_streams)
         late = np.broadcast_to(streams.late_before, self.n_streams)
         return State(streams.held, streams.recent, np.maximum(clock - 1, 0), unseen, late), x, of_row

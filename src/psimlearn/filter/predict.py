@@ -6,8 +6,9 @@ import numpy as np
 
 from psimlearn.checks import room_for, whole
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Stack
-from psimlearn.filter.innovations import doubt_factor, has_innovations, innovations, memory, treats_exactly
+from psimlearn.filter.innovations import Innovations, doubt_factor, has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.filter.rollout import Reading, Rollout, rolled
@@ -27,11 +28,13 @@ __all__ = [
     "coming_inputs",
     "doubt_ahead",
     "doubt_of",
+    "doubt_of_row_and_ahead",
     "forecast",
     "forecast_blind",
     "foretold",
     "inputs_to_come",
     "predict",
+    "row_and_ahead",
 ]
 
 
@@ -137,6 +140,23 @@ def doubt_of(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b s
 def doubt_ahead(steps: int) -> Reading:
     """Read the variances that doubt adds to the errors of the next rows."""
     return lambda model, doubt, S, u: model.ahead(doubt, S, u, steps)
+
+
+def doubt_of_row_and_ahead(steps: int) -> Reading:
+    """Read the covariance that doubt adds to the errors of the next row, and the variances for the next rows, flat."""
+
+    def reading(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b columns"]:
+        of_row, ahead = model.about_row(doubt), model.ahead(doubt, S, u, steps)
+        return np.concatenate([of_row.reshape(len(S), -1), ahead.reshape(len(S), -1)], axis=1)
+
+    return reading
+
+
+def row_and_ahead(
+    read: Float[np.ndarray, "b columns"], n: int
+) -> tuple[Float[np.ndarray, "b n n"], Float[np.ndarray, "b steps n"]]:
+    """The two parts of a reading by `doubt_of_row_and_ahead`, of n channels."""
+    return read[:, : n * n].reshape(-1, n, n), read[:, n * n :].reshape(len(read), -1, n)
 
 
 def _memory_and_inputs(filter: Learnt, state: State) -> tuple[Float[np.ndarray, "b s"], Float[np.ndarray, "b q"]]:

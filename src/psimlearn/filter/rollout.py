@@ -17,7 +17,7 @@ from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.innovations import Innovations, innovations, memory, treats_exactly
 from psimlearn.filter.layout import Layout, controls, lay_out
 from psimlearn.filter.learnt import Learnt, start
-from psimlearn.filter.step import State, advance, expected, following, inputs
+from psimlearn.filter.step import State, advance, expected, following, following_at, inputs
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, late_at_end, late_before, unseen_at_end, unseen_before
@@ -106,11 +106,7 @@ class Rollout:
         assert filter.input_scaling is not None
         columns = controls(filter.input_scaling, u, next_u, filter.feedthrough)
         z[:, z.shape[1] - columns.shape[1] :] = columns
-        time, out = self.layout.plan.time[rows], np.empty((len(z), len(filter.initial)))
-        for t in np.unique(time) if len(filter.regressors) > 1 else [0]:
-            now = time == t if len(filter.regressors) > 1 else slice(None)
-            out[now] = following(filter.recursion, z[now], x[now], int(t))
-        return out
+        return following_at(filter.recursion, z, x, self.layout.plan.time[rows])
 
     def observed(self, rows: RowIndex = slice(None)) -> Float[np.ndarray, "some lags n"]:
         """(x_t, .., x_{t-lags+1}) at some scheduled rows, missing entries at their mean given all rows up to it."""

@@ -22,7 +22,7 @@ from psimlearn.filter.features import Array, Features, Persistent
 from psimlearn.filter.regressors import Drive, Regressor
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["Feedback", "Fill", "Recursion", "State", "advance", "expected", "following", "inputs"]
+__all__ = ["Feedback", "Fill", "Recursion", "State", "advance", "expected", "following", "following_at", "inputs"]
 __all__ += ["prior", "take"]
 
 Fill = Callable[[Float[Array, "b n"], Float[Array, "b n"]], Float[Array, "b n"]]
@@ -102,6 +102,12 @@ class State(NamedTuple):
         belief, recent, clock, unseen, late = (part[streams] for part in self[:5])
         return State(belief, recent, clock, unseen, late, doubt)
 
+    def counted(self, x: Float[Array, "b n"]) -> tuple[Array, Array]:
+        """`unseen` and `late` after one more row, NaN where nothing was observed."""
+        xp = x.__array_namespace__()
+        blind = xp.isnan(x).all(axis=1)
+        return xp.where(blind, self.unseen + 1, 0), self.late + (blind & (self.age == 0))
+
     @property
     def age(self) -> Array:
         """The number of rows from the first in which anything was observed; 0 before it."""
@@ -146,6 +152,19 @@ def following(recursion: Recursion, z: Float[Array, "b p"], x: Float[Array, "b n
     return recursion.regressor(t)(z) + prior(recursion, x)
 
 
+def following_at(
+    recursion: Recursion, z: Float[np.ndarray, "b p"], x: Float[np.ndarray, "b n"], time: Int[np.ndarray, " b"]
+) -> Float[np.ndarray, "b d"]:
+    """`following` for rows at different times, each of which has its regressor."""
+    if len(recursion.regressors) == 1:
+        return np.asarray(following(recursion, z, x))
+    order = np.argsort(time, kind="stable")
+    times, starts = np.unique(time[order], return_index=True)
+    rows = np.split(order, starts[1:])
+    after = [following(recursion, z[now], x[now], int(t)) for t, now in zip(times, rows, strict=True)]
+    return np.concatenate(after)[np.argsort(order, kind="stable")]
+
+
 def advance(
     recursion: Recursion, belief: Float[Array, "b d"], drive: Drive, x: Float[Array, "b n"], t: int = 0
 ) -> tuple[Float[Array, "b r"], Float[Array, "b d"]]:
@@ -168,10 +187,9 @@ def take(
         t: the time of this row, for filters with a regressor for each time.
     """
     xp = x.__array_namespace__()
-    blind = xp.isnan(x).all(axis=1)
+    unseen, late = state.counted(x)
     x = fill(x, expected(recursion, state.belief))
     older = xp.concat([x[:, None], state.recent[:, :-1]], axis=1)
     recent = xp.where((state.clock == 0)[:, None, None], x[:, None], older)  # the first row stands for all before it
     z = inputs(recursion, state.belief, recent.reshape(len(x), -1), u)
-    unseen, late = xp.where(blind, state.unseen + 1, 0), state.late + (blind & (state.age == 0))
     return State(following(recursion, z, x, t), recent, state.clock + 1, unseen, late)

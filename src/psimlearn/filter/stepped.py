@@ -6,7 +6,7 @@ import numpy as np
 
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.learnt import Learnt, start
-from psimlearn.filter.step import State, following, inputs
+from psimlearn.filter.step import State, following_at, inputs
 from psimlearn.filter.stepping import step
 from psimlearn.recordings.arrays import check_finite
 from psimlearn.shapes import Bool, Float, Int
@@ -97,13 +97,9 @@ class SteppedStreams(Streams):
 
     def given_inputs(self, controls: Float[np.ndarray, "b q"]) -> Float[np.ndarray, "b d"]:
         """The belief after the last row, if its inputs and the next ones are these: the last step is taken again."""
-        filter, clock = self.filter, self.clock - 1
-        belief: np.ndarray = np.empty_like(self.belief)
-        for t in np.unique(clock):
-            now = clock == t
-            z = inputs(filter.recursion, self.held[now], self.recent[now].reshape(now.sum(), -1), controls[now])
-            belief[now] = following(filter.recursion, z, self.recent[now, 0], int(max(t, 0)))
-        return belief
+        recursion, recent = self.filter.recursion, self.recent
+        z = inputs(recursion, self.held, recent.reshape(len(recent), -1), controls)
+        return following_at(recursion, z, recent[:, 0], np.maximum(self.clock - 1, 0))
 
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
         """Start some streams again."""

@@ -47,7 +47,6 @@ def _step_in_doubt(filter: Learnt, state: State, x: Float[np.ndarray, "b n"], u:
     taken = model.take(memory(filter, model, state), state.doubt, x, u, state.clock == 0)
     first = len(filter.feedback.mean)
     recent = taken.z[:, first : first + x.shape[1] * filter.lags].reshape(len(x), filter.lags, -1)
-    blind = np.isnan(x).all(axis=1)
-    unseen, late = np.where(blind, state.unseen + 1, 0), state.late + (blind & (state.age == 0))
+    unseen, late = state.counted(x)
     belief = following(filter.recursion, taken.z, taken.x)
     return State(belief, recent, state.clock + 1, unseen, late, taken.doubt)

@@ -186,7 +186,7 @@ class FoldedStreams(Streams):
         assert model is not None
         n, first, start = x.shape[1], len(filter.feedback.mean), self._born == self._time
         fed = [self._by_stream(now.fed)] if model.r else []
-        read = [] if filter.hinting is None else [self.belief @ filter.hinting.weights[: len(filter.initial)]]
+        read = [] if filter.hinting is None else [self.belief @ filter.to_hints]
         older = self._by_stream(last.newer) / np.tile(filter.scaling.scale, filter.lags - 1)
         S = np.concatenate([*fed, self.expected(1), *read, older], axis=1)
         controls = self._standardised_inputs(now)

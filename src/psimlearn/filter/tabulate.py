@@ -5,11 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.innovations import Innovations, innovations
-from psimlearn.filter.likelihood import log_likelihood
-from psimlearn.filter.predict import after_unforeseen, doubt_of, inputs_to_come
+from psimlearn.filter.likelihood import doubt_of_row, log_likelihood
+from psimlearn.filter.predict import after_unforeseen, doubt_of, doubt_of_row_and_ahead, inputs_to_come, row_and_ahead
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State
 from psimlearn.recordings.trajectories import Trajectories
@@ -52,8 +50,7 @@ def answers(
     Standard deviations are NaN if the filter is not calibrated. Readings are made from the states if not given.
     """
     if doubt is None:
-        of_row = None if before.doubt is None else innovations(filter).about_row(before.doubt)
-        doubt = Readings(of_row, doubt_of(filter, after, steps))
+        doubt = Readings(doubt_of_row(filter, before.doubt), doubt_of(filter, after, steps))
     of_row = None if doubt.of_row is None else np.diagonal(doubt.of_row, axis1=1, axis2=2)[:, None]
     expected, std = _mean_and_std(filter, before, 1, of_row, knows_next=True)
     ahead, ahead_std = _mean_and_std(filter, after, steps, doubt.ahead)
@@ -88,16 +85,10 @@ def _mean_and_std(
 
 def answers_to(filter: Filter, data: Trajectories, steps: int) -> Float[np.ndarray, "rows columns"]:
     """The answers to every row of whole recordings."""
-    n = data.n_channels
-
-    def reading(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b columns"]:
-        of_row, ahead = model.about_row(doubt), model.ahead(doubt, S, u, steps)
-        return np.concatenate([of_row.reshape(len(S), -1), ahead.reshape(len(S), -1)], axis=1)
-
-    rollout = rolled(filter, data, reading)
+    rollout = rolled(filter, data, doubt_of_row_and_ahead(steps))
     plan, after = rollout.layout.plan, after_unforeseen(rollout, data)
     doubt = Readings(None, None)
     if rollout.read is not None and rollout.read_before is not None:
-        of_row, ahead = rollout.read_before[:, : n * n], rollout.read[:, n * n :]
-        doubt = Readings(of_row.reshape(-1, n, n), ahead.reshape(-1, steps, n))
+        (of_row, _), (_, ahead) = (row_and_ahead(read, data.n_channels) for read in (rollout.read_before, rollout.read))
+        doubt = Readings(of_row, ahead)
     return plan.packed(answers(filter, rollout.before, data.values[plan.order], after, steps, doubt))

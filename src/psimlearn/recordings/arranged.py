@@ -8,7 +8,7 @@ import numpy as np
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.cells import MISSING
-from psimlearn.recordings.regular import Timing, regular
+from psimlearn.recordings.regular import Timing, check_inputs, regular
 from psimlearn.recordings.selection import Table
 from psimlearn.recordings.times import Times, times_of
 from psimlearn.recordings.trajectories import Trajectories
@@ -63,7 +63,7 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
         values, offsets, times, step = made.values, made.offsets, made.times, made.step
         source = np.where(made.source < 0, -1, order[made.source])
     observed, inputs, hints = np.split(values, np.cumsum([part.shape[1] for part in parts[:2]]), axis=1)
-    _check_inputs(inputs, source, offsets, ids)
+    check_inputs(inputs, source, offsets, ids)
     symbolic = roles.alphabet is not None
     data = Trajectories(
         observed,
@@ -117,23 +117,6 @@ def _names(roles: Roles) -> tuple[str, ...]:
     """The name of each channel."""
     words = {name: [f"{name}={word}" for word in found.symbols] for name, found in roles.categories.items()}
     return tuple(each for name in roles.channels for each in words.get(name, [name]))
-
-
-def _check_inputs(
-    inputs: Float[np.ndarray, "rows p"],
-    source: Int[np.ndarray, " rows"],
-    offsets: Int[np.ndarray, " edges"],
-    ids: Sequence[Any],
-) -> None:
-    """Refuse holes in time if there are inputs: these are known, so nobody may guess them."""
-    unknown = np.isnan(inputs).any(axis=1) & (source < 0)
-    if unknown.any():
-        row = int(np.argmax(unknown))
-        i = int(np.searchsorted(offsets, row, side="right")) - 1
-        raise DataError(
-            f"trajectory {ids[i]!r}, row {row - offsets[i]}: required inputs at every step, received a hole in time. "
-            "Add the missing rows with their inputs, and leave the channels empty there; or pass step=None."
-        )
 
 
 def words_as_symbols(cells: Sequence[Any], alphabet: Alphabet | None = None) -> list[Any]:

@@ -12,7 +12,7 @@ from psimlearn.recordings.index import from_index
 from psimlearn.recordings.names import IDS, TIMES, listed, looks_like, places
 from psimlearn.recordings.packing import Packed
 from psimlearn.recordings.regular import Timing as Timing
-from psimlearn.recordings.regular import regular
+from psimlearn.recordings.regular import check_inputs, regular
 from psimlearn.recordings.times import Times
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.shapes import Float, Int
@@ -100,7 +100,7 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
             raise DataError(f"{error}{hint}") from None
         source = np.where(source < 0, -1, order[source])
     parts = np.split(values, np.cumsum([len(channels), len(roles.inputs)]), axis=1)
-    _check_inputs(parts[1], source, offsets, keys)
+    check_inputs(parts[1], source, offsets, keys)
     packed = Packed(
         parts[0],
         offsets,
@@ -280,20 +280,3 @@ def _step_alone(timing: Timing) -> float | None:
     if timing.sort or timing.resample or timing.duplicates != "refuse":
         raise SettingsError("sort, duplicates and resample: required a time, received none. Name the column: time=.")
     return timing.seconds
-
-
-def _check_inputs(
-    inputs: Float[np.ndarray, "rows p"],
-    source: Int[np.ndarray, " rows"],
-    offsets: Int[np.ndarray, " edges"],
-    keys: list[Any],
-) -> None:
-    """Refuse holes in time if there are inputs: these are known, so nobody may guess them."""
-    unknown = np.isnan(inputs).any(axis=1) & (source < 0)
-    if unknown.any():
-        row = int(np.argmax(unknown))
-        i = int(np.searchsorted(offsets, row, side="right")) - 1
-        raise DataError(
-            f"trajectory {keys[i]!r}, row {row - offsets[i]}: required inputs at every step, received a hole in time. "
-            "Add the missing rows with their inputs, and leave the channels empty there; or pass step=None."
-        )

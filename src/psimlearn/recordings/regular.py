@@ -1,6 +1,6 @@
 """Rows at equal distances in time: holes become rows that were not observed, the rest is mended where asked."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -12,7 +12,7 @@ from psimlearn.recordings.steps import JITTER, close_to, pooled_step, same_step
 from psimlearn.recordings.times import Times, spoken, step_of
 from psimlearn.shapes import Float, Int
 
-__all__ = ["Regular", "Timing", "regular"]
+__all__ = ["Regular", "Timing", "check_inputs", "regular"]
 
 LONGEST = 2**62
 """Ticks between the first and the last row: differences of 64-bit numbers must not wrap around."""
@@ -113,6 +113,23 @@ def regular(
     for part in parts:
         _check_regular(part, step, times)
     return _together([_filled(part, step) for part in parts], step, times)
+
+
+def check_inputs(
+    inputs: Float[np.ndarray, "rows p"],
+    source: Int[np.ndarray, " rows"],
+    offsets: Int[np.ndarray, " edges"],
+    ids: Sequence[Any],
+) -> None:
+    """Refuse holes in time if there are inputs: these are known, so nobody may guess them."""
+    unknown = np.isnan(inputs).any(axis=1) & (source < 0)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        i = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise DataError(
+            f"trajectory {ids[i]!r}, row {row - offsets[i]}: required inputs at every step, received a hole in time. "
+            "Add the missing rows with their inputs, and leave the channels empty there; or pass step=None."
+        )
 
 
 # -- one recording -----------------------------------------------------------------------------------------------------

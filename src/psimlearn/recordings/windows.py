@@ -14,7 +14,7 @@ from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "example_blocks", "example_rows"]
 __all__ += ["foretelling", "futures", "histories", "lag_places", "preceding", "unseen_at_end", "unseen_before"]
-__all__ += ["late_at_end", "late_before", "settled", "whole_futures"]
+__all__ += ["late_at_end", "late_before", "row_times", "settled", "whole_futures"]
 
 SETTLED = 10
 """Rows after which a filter has forgotten how a recording began."""
@@ -145,10 +145,17 @@ def foretelling(offsets: Int[np.ndarray, " edges"], horizon: int) -> tuple[RowIn
     >>> foretelling(np.array([0, 4]), 3)
     (array([0, 0, 0, 1]), array([0, 1, 2, 2]))
     """
-    rows = np.arange(offsets[-1])
-    time = rows - np.repeat(offsets[:-1], np.diff(offsets))
-    later = np.minimum(time, horizon - 1)
-    return rows - later, later
+    later = np.minimum(row_times(offsets), horizon - 1)
+    return np.arange(offsets[-1]) - later, later
+
+
+def row_times(offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " rows"]:
+    """The time of every packed row within its trajectory.
+
+    >>> row_times(np.array([0, 3, 5]))
+    array([0, 1, 2, 0, 1])
+    """
+    return np.asarray(np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)))
 
 
 def preceding(
