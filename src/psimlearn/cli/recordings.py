@@ -64,6 +64,14 @@ class Recordings(NamedTuple):
         """The keys that are times."""
         return [name for name in (self.columns.time,) if name in self.keys]
 
+    @property
+    def group_of(self) -> dict[Any, int] | None:
+        """The number of the group of each recording, by id; None without groups."""
+        if self.groups is None:
+            return None
+        numbers = {group: i for i, group in enumerate(dict.fromkeys(self.groups))}
+        return dict(zip(self.data.ids or (), (numbers[group] for group in self.groups), strict=True))
+
     def answered(
         self, rows: Float[np.ndarray, "rows columns"], holes: bool = False
     ) -> tuple[dict[str, list[Any]], Float[np.ndarray, "some columns"]]:
