@@ -650,7 +650,9 @@ def test_a_stopped_stream_keeps_its_answers(name: str, tmp_path: Path) -> None:
     save(plain(), tmp_path / "m.psim")
     out = tmp_path / "answers.csv"
     command = [sys.executable, "-m", "psimlearn", "filter", str(tmp_path / "m.psim"), "-", "-o", str(out)]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background hand down to ignore it
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    signal.signal(signal.SIGINT, before)
     assert process.stdin is not None
     process.stdin.write(b"a,b\n" + b"0.1,0.2\n" * 5)
     process.stdin.flush()

@@ -78,7 +78,8 @@ def evaluate(
     fitted = others["train"] or (None if symbolic else "the recordings it is not scored on")
     click.echo(f"{given}" + (f"\n{'k-grams' if symbolic else 'autoregression'}: fitted to {fitted}" if fitted else ""))
     unit = "nats per symbol" if symbolic else "squared error"
-    error_table(errors, f"{unit} by steps ahead" + ("" if symbolic else ", in standard deviations, channels summed"))
+    unit = f"{unit} by steps ahead" + ("" if symbolic else ", in standard deviations, channels summed")
+    error_table(errors, unit + (", inputs to come known" if given.n_inputs else ""))
     if symbolic:
         click.echo(f"the likeliest symbol is right at {_share_right(filter, given):.1%} of rows, one step ahead")
     elif filter.calibration is not None:
