@@ -100,6 +100,7 @@ def made(case: str, n: int = 2) -> Filter:
         hinting=linear(d + beside, 2) if "hints" in case else None,
         gaps="filled" if "filled" in case else "exact",
         names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
+        time_step=1 / 3 if "names" in case else None,
     )
 
 

@@ -1,5 +1,6 @@
 """The notes of a model file are as little trusted as the rest of it; signals end commands as Ctrl-C does."""
 
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def test_forged_notes_are_refused(forged: dict[str, Any], tmp_path: Path, capsys
     save(filter, path, notes=notes | forged)
     assert run("info", path) == 2
     said = capsys.readouterr().err
-    assert "m.psim: required" in said
+    assert re.search(r"m\.psim: (step: )?required", said)
     assert "report it" not in said
 
 

@@ -506,6 +506,24 @@ def test_times_in_a_format_of_their_own() -> None:
     assert not any(set(line) == {","} for line in text.splitlines())
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_channel_in_other_units_is_told_once(at_once: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """The channel, the factor and the line, when it comes first; later rows and rows within the range are not told."""
+    filter = learnt(inputs=True)
+    x, u = filter.scaling.mean, filter.input_scaling.mean if filter.input_scaling else np.zeros(1)
+    wrong, wrong_input = x + np.array([0, 300]) * filter.scaling.scale, u + 1000
+    rows = [[*x, *u], [*wrong, *u], [*wrong, *u], [*x, *wrong_input], [*wrong, *wrong_input], [*x, *u]]
+    lines = [b"a,b,u\n", *lines_of(np.array(rows))]
+    chunks = [b"".join(lines)] if at_once else lines
+    assert len(parsed(through(filter, chunks, Wanted(CHANNELS, ("u",), None, None)))) == len(rows)
+    said = capsys.readouterr().err
+    assert (
+        "line 3, channel 'b' lies 300 standard deviations from the mean of the training data. Check its units" in said
+    )
+    assert "line 5, input 0 lies" in said
+    assert said.count("standard deviations") == 2
+
+
 def test_late_rows_in_turn_do_not_move_a_stream_back() -> None:
     """Two sources that take turns, one of them a little late: the late one is left out for ever."""
     answers = timed([time for t in range(10, 18) for time in (t, t - 0.5)])
@@ -632,7 +650,9 @@ def test_a_stopped_stream_keeps_its_answers(name: str, tmp_path: Path) -> None:
     save(plain(), tmp_path / "m.psim")
     out = tmp_path / "answers.csv"
     command = [sys.executable, "-m", "psimlearn", "filter", str(tmp_path / "m.psim"), "-", "-o", str(out)]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background hand down to ignore it
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    signal.signal(signal.SIGINT, before)
     assert process.stdin is not None
     process.stdin.write(b"a,b\n" + b"0.1,0.2\n" * 5)
     process.stdin.flush()

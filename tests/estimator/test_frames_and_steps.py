@@ -1,6 +1,7 @@
 """Frames and steps at the estimator: names and the step of `fit` are required by everything that follows."""
 
 import warnings
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,16 @@ import pandas as pd
 import polars as pl
 import pytest
 
+import psimlearn
 from psimlearn.errors import DataError, ModelFileError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.files import model as io
+from psimlearn.filter import Stack
+from psimlearn.filter.smooth import smooth
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train import best, dagger
 from small import ONE, model, several
 
 BOTH = pytest.mark.parametrize("Frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
@@ -174,13 +180,32 @@ def test_a_file_keeps_the_step(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="required a row every 50 ms as in fit"):
         loaded.predict(Trajectories.from_frame(long_frame(0.1), id="id", time="time"))
     filter, notes, _ = io.read(path)
+    unknown = replace(filter, time_step=None)
     for wrong in (0.0, -1.0, "1s", True, [1]):
-        io.save(filter, path, notes=notes | {"step": wrong})
+        io.save(unknown, path, notes=notes | {"step": wrong})
         with pytest.raises(ModelFileError, match="step: required a number of seconds above 0"):
             PSIM.load(path)
-    del notes["step"]  # as older files have none
-    io.save(filter, path, notes=notes)
+    io.save(unknown, path, notes=notes | {"step": 0.05})  # as older files keep it
+    assert PSIM.load(path).step_ == psimlearn.load(path).time_step == 0.05
+    io.save(unknown, path, notes=notes)
     assert PSIM.load(path).step_ is None
+
+
+def test_a_filter_refuses_another_step_too(tmp_path: Path) -> None:
+    """The filter of an estimator, one from a trainer, one from a file, and one back from its state space."""
+    fitted, path = stepped(), tmp_path / "filter.psim"
+    same, slower = (Trajectories.of(several(), step=step) for step in (0.05, 0.1))
+    psimlearn.save(fitted.filter_, path)
+    trained = best(dagger(same, same, Stack(2), Ridge(1.0), rng=np.random.default_rng(0), n_rounds=1)).filter
+    space = fitted.state_space().to_filter()
+    for filter in (fitted.filter_, trained, psimlearn.load(path), space):
+        for asked in (partial(filter.forecast, horizon=1), filter.log_likelihood, filter.run):
+            asked(same)
+            asked(Trajectories.of(several()))
+            with pytest.raises(DataError, match="required a row every 50 ms as in fit, received a row every 100 ms"):
+                asked(slower)
+    with pytest.raises(DataError, match="required a row every 50 ms as in fit"):
+        smooth(fitted.filter_, slower)
 
 
 # -- arrays the other way round ----------------------------------------------------------------------------------------

@@ -320,3 +320,11 @@ def _verdict(data: bytes, folder: Path) -> str:
         x = np.zeros((1, len(loaded.scaling.mean)))
         assert loaded.ahead(loaded.step(loaded.start(), x), 3).shape == (1, 3, x.shape[1])
     return "accepted"
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, 1, True, "1s", [0.5]])
+def test_steps_that_cannot_be_are_refused(wrong: Any, tmp_path: Path) -> None:
+    about, arrays = contents(model_bytes("linear"))
+    assert "time_step" not in about  # a file whose step is not known has the bytes of older files
+    assert accepted(forged(about | {"time_step": 0.25}, arrays), tmp_path).time_step == 0.25
+    refused(forged(about | {"time_step": wrong}, arrays), tmp_path, "time_step: required a setting of a filter")

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.regular import Regular, Timing, regular
-from psimlearn.recordings.steps import Clock, check_step, same_step, steps_between, usual_step
-from psimlearn.recordings.times import Moment, moment_of, times_of
+from psimlearn.recordings.steps import Beat, Clock, check_step, same_step, steps_between, usual_step
+from psimlearn.recordings.times import Moment, moment_of, seconds_between, times_of
 
 nan = np.nan
 
@@ -191,5 +191,24 @@ def test_live_rows() -> None:
         with pytest.raises(DataError, match=message):
             clock.advance(bad)
     assert clock.advance("2024-03-31T03:00:29+02:00") == 1  # refused times changed nothing
-    assert steps_between(None, Moment(5, "number"), 1.0) == 1
-    assert steps_between(moment_of(5), moment_of(999999999), 1.0) == 999999994
+    assert steps_between(None, Moment(5, "number"), 1.0) == (1, Beat(Moment(5, "number")))
+    assert steps_between(Beat(moment_of(5)), moment_of(1006), 1.0)[0] == 1001
+    with pytest.raises(
+        DataError, match=r"at most 1000 missed rows of 1 s, received a row .* after the last one\. Drop"
+    ):
+        steps_between(Beat(moment_of(5)), moment_of(999999999), 1.0)
+
+
+def test_a_clock_that_is_always_a_little_late_counts_the_steps_that_passed() -> None:
+    """Times that are 30 % of a step apart too far: 13 steps pass in 10 rows, jitter of 30 % passes none."""
+    clock, jittery = Clock(1.0), Clock(1.0)
+    assert sum(clock.advance(1.3 * row) for row in range(1, 11)) == 13
+    assert [jittery.advance(row + 0.3 * (row % 2)) for row in range(10)] == [1] * 10
+
+
+@pytest.mark.parametrize("start", [3, 2.5, "2024-03-31T01:59:59.25+01:00", "00:10:00"])
+def test_the_beat_of_a_row_one_step_later(start: Any) -> None:
+    beat = Beat(moment_of(start), late=0.2)
+    assert seconds_between(beat.moment, beat.after(0.05).moment) == pytest.approx(0.05)
+    assert beat.after(0.05).late == 0.2
+    assert type(beat.after(1.0).moment.ticks) is (int if isinstance(start, str) else float)

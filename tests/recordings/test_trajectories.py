@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -493,3 +494,22 @@ def test_the_room_imports_numpy_only() -> None:
         "print(sorted({'narwhals', 'pandas', 'polars', 'pyarrow', 'scipy', 'sklearn'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_rows_keep_their_times() -> None:
+    """Through selection, blocks, iteration and packing again; a hole has times too; unknown where some are unknown."""
+    frame = pd.DataFrame({"id": [1] * 4 + [2] * 3, "t": [0, 1, 2, 4, 10, 11, 12], "x": np.arange(7.0)})
+    data = Trajectories.from_frame(frame, id="id", time="t")
+
+    def ticks(of: Any) -> list[float]:
+        assert of.times is not None
+        assert of.times.kind == "number"
+        return list(of.times.ticks)
+
+    assert ticks(data) == [0, 1, 2, 3, 4, 10, 11, 12]
+    assert ticks(data[[1]]) == ticks(data[1]) == [10, 11, 12]
+    assert ticks(data.blocks(2)) == [0, 1, 2, 3, 10, 11]
+    assert ticks(Trajectories.of(list(data)[::-1])) == [10, 11, 12, 0, 1, 2, 3, 4]
+    assert Trajectories.of([data[0], np.zeros((2, 1))]).times is None
+    with refused("times: required one for each of 8 rows, received 3."):
+        replace(data, times=data[1].times)

@@ -11,9 +11,11 @@ import pytest
 from models import gappy, model_of_gappy
 from psimlearn import PSIM, Trajectories
 from psimlearn.evaluate.calibrate import with_calibration
-from psimlearn.evaluate.residuals import cross_calibrated
+from psimlearn.evaluate.residuals import cross_calibrated, surprises
 from psimlearn.filter import Stack
+from psimlearn.filter.live import Live
 from psimlearn.learners import Ridge
+from psimlearn.recordings.times import Times, moment_of, times_of
 from psimlearn.report import fit_page, model_page
 from psimlearn.train import best, dagger
 
@@ -190,3 +192,79 @@ def test_the_headline_compares_with_the_best_simple_method(model: PSIM, ours: fl
     (lead,) = re.findall(r'<p class="lead">(.*?)</p>', page)
     assert said in lead
     assert re.findall(r'<td class="best">(.*?)</td>', page) == [f"{min(1.0, ours):.4g}"]
+
+
+START = "2024-03-31T00:59:30+01:00"
+
+
+def timed(data: Trajectories, kind: str) -> Trajectories:
+    """The same recordings with times: one hour from one to the next, and half a minute from row to row."""
+    rows = [3600.0 * i + 30.0 * t for i, length in enumerate(data.lengths) for t in range(length)]
+    if kind == "number":
+        return replace(data, times=times_of(np.array(rows)), step=30.0)
+    start = moment_of(START)
+    return replace(data, times=Times(np.array([start.ticks + int(row * 1e9) for row in rows]), start.kind), step=30.0)
+
+
+@pytest.mark.parametrize("kind", ["number", "instant"])
+def test_where_there_are_times_the_page_has_times_instead_of_row_numbers(
+    model: PSIM, data: Trajectories, kind: str
+) -> None:
+    text = model_page(model.filter_, model.report_, timed(data, kind), {"PSIM": [0.5]})
+    page = Outline(text)
+    (first, *_) = surprises(model.filter_, data, 8, apart=3)
+    seconds = 3600 * first.recording + 30 * first.row
+    when = f"{seconds:.10g}" if kind == "number" else (np.datetime64("2024-03-30T23:59:30") + seconds).astype(str) + "Z"
+    at = page.cells.index(when)
+    assert data.ids is not None
+    assert page.cells[at - 1] == data.ids[first.recording]
+    assert ">row</th>" not in text
+    assert "<b>30 s</b><span>from row to row</span>" in text
+    assert re.search(r"all rows from time [\dT:Z-]+ on are predicted", text)
+    assert not re.search(r"\brows? \d", text)
+    assert text.count(">time<") == 4  # the table, and the axes of three figures
+
+
+def test_stretches_of_a_long_recording_are_named_by_their_times(model: PSIM) -> None:
+    x = np.zeros((400, 2))
+    x[130, 1], x[132, 0], x[134] = 3.0, 2.0, np.nan
+    long = timed(Trajectories.of(x), "number")
+    page = model_page(model.filter_, model.report_, long, {"PSIM": [0.5]})
+    (shown,) = set(re.findall(r", (\d+) to (\d+), where most happens", page))
+    assert int(shown[1]) - int(shown[0]) == 99 * 30
+    (shown,) = set(re.findall(r"most surprising row, (\d+) to (\d+)\.", page))
+    assert int(shown[1]) - int(shown[0]) == 299 * 30
+
+
+def test_held_out_stretches_keep_their_times() -> None:
+    """One recording, cut in time: the recordings held out have no ids, and their rows still have their times."""
+    rng = np.random.default_rng(0)
+    one = timed(Trajectories.of(rng.standard_normal((90, 1)).cumsum(axis=0)), "number")
+    model = PSIM(2, lags=1, prior="mean", belief_weight=1.0, n_rounds=1, random_state=0).fit(one)
+    for _, held in cross_calibrated(model.held_out_):
+        assert held.times is not None
+        np.testing.assert_array_equal(one.values[(held.times.ticks / 30).astype(int)], held.values)
+
+
+def test_the_page_tells_intervals_of_known_and_of_unknown_inputs_apart() -> None:
+    """Against the coverage of intervals by a live filter, which knows no inputs to come."""
+    rng = np.random.default_rng(0)
+    u, x = rng.standard_normal((20, 30, 1)), np.zeros((20, 30, 1))
+    for t in range(29):
+        x[:, t + 1] = 0.8 * x[:, t] + u[:, t] + 0.1 * rng.standard_normal((20, 1))
+    data = Trajectories.of(x, u)
+    filter = best(dagger(data, data, Stack(2), Ridge(1e-3), rng=rng, n_rounds=1)).filter
+    filter = with_calibration(filter, [(filter, data)])
+    page = model_page(filter, {}, data, {"PSIM": [0.5]})
+    said = dict(re.findall(r"(\d steps? ahead, inputs \w+), 90 % intervals hold ([\d.]+)%", page))
+    assert list(said) == ["1 step ahead, inputs known", "2 steps ahead, inputs known", "2 steps ahead, inputs unknown"]
+    inside = []
+    for one in data:
+        assert one.inputs is not None
+        live = Live(filter)
+        for t in range(len(one) - 2):
+            live.update(one.values[t], one.inputs[t])
+            _, low, high = live.predict(horizon=2, coverage=0.9)
+            inside.append(low <= one.values[t + 2] <= high)
+    assert float(said["2 steps ahead, inputs unknown"]) == pytest.approx(100 * np.mean(inside), abs=0.06)
+    assert "Inputs of the predicted rows are known." in page

@@ -4,6 +4,7 @@ import sys
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 
 from models import gappy, model_of_gappy
@@ -89,3 +90,22 @@ def test_surprise_of_some_rows_keeps_their_numbers_and_their_past(model: PSIM, d
     np.testing.assert_array_equal(part.get_xdata(), np.arange(7, 20))
     np.testing.assert_array_equal(part.get_ydata(), np.asarray(whole.get_ydata())[7:20])
     assert set(marks.get_xdata()) <= set(range(7, 20))
+
+
+def test_rows_stand_at_their_times(model: PSIM, data: Trajectories) -> None:
+    """Frames with dates, with seconds and without times; what is drawn is the same."""
+    values = data[0].values[:20]
+    dates = pd.date_range("2024-03-31T00:00Z", periods=20, freq="30s", name="when")
+    frames = [
+        pd.DataFrame(values, columns=list("ab"), index=dates),
+        pd.DataFrame({"when": 5 + 0.5 * np.arange(20), "a": values[:, 0], "b": values[:, 1]}),
+    ]
+    by_date, by_second = (Trajectories.from_frame(frame, time="when") for frame in frames)
+    plain, _ = plot_surprise(model, values).get_lines()
+    for recording, expected in ((by_date, dates.tz_localize(None).to_numpy()), (by_second, 5 + 0.5 * np.arange(20))):
+        for ax in (plot_surprise(model, recording), plot_forecast(model, recording[0])[-1]):
+            assert ax.get_xlabel() == "time"
+            np.testing.assert_array_equal(ax.get_lines()[0].get_xdata(), expected)
+        curve = plot_surprise(model, recording, rows=slice(5, 9)).get_lines()[0]
+        np.testing.assert_array_equal(curve.get_xdata(), expected[5:9])
+        np.testing.assert_array_equal(curve.get_ydata(), np.asarray(plain.get_ydata())[5:9])

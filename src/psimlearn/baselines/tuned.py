@@ -15,8 +15,9 @@ from psimlearn.baselines.n4sid import n4sid
 from psimlearn.baselines.rnn import Cell, RecurrentNetwork
 from psimlearn.errors import DataError, DivergedError
 from psimlearn.evaluate import Forecaster, errors_by_horizon
-from psimlearn.evaluate.folds import cut
+from psimlearn.evaluate.folds import cut, group_folds
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Int
 
 __all__ = [
     "WORSE",
@@ -46,8 +47,10 @@ class Split(NamedTuple):
     """The rest, on which settings are compared."""
 
     @classmethod
-    def of(cls, everything: Trajectories) -> "Split":
-        """Four fifths to fit, a fifth to choose by; a single recording is cut in time."""
+    def of(cls, everything: Trajectories, groups: Int[np.ndarray, " m"] | None = None) -> "Split":
+        """Four fifths to fit, a fifth to choose by; a single recording is cut in time, and groups stay together."""
+        if groups is not None:
+            return cls(everything, *next(group_folds(everything, groups, 5, np.random.default_rng(0))))
         if len(everything) > 1:
             return cls(everything, *everything.split(0.2, np.random.default_rng(0)))
         rows = len(everything.values)

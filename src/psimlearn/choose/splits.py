@@ -1,6 +1,5 @@
 """Which recordings train and which are held out."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ import numpy as np
 from psimlearn.choose.settings import Settings
 from psimlearn.errors import DataError
 from psimlearn.evaluate import folds, time_folds
+from psimlearn.evaluate.folds import group_folds
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Int
 
@@ -75,7 +75,7 @@ def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator, 
     window = settings.features.window
     n_folds = max(2, round(1 / settings.validation))
     if groups is not None:
-        pairs = _group_folds(data, groups, n_folds, rng)
+        pairs = group_folds(data, groups, n_folds, rng)
     elif len(data) == 1:
         n_folds = min(n_folds, len(data.values) // (window + 2))
         if len(data.values) < FEWEST_ROWS or n_folds < 2:
@@ -91,21 +91,6 @@ def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator, 
         if sum(len(split.held.values) for split in enough) >= ENOUGH_ROWS:
             break
     return [Split(*map(in_blocks, split)) for split in enough] if is_cut(data, settings) else enough
-
-
-def _group_folds(
-    data: Trajectories, groups: Int[np.ndarray, " m"], n_folds: int, rng: np.random.Generator
-) -> Iterator[tuple[Trajectories, Trajectories]]:
-    """Training and test sets by whole groups; each group is tested once."""
-    order = rng.permutation(np.unique(groups))
-    if len(order) < 2:
-        raise DataError(
-            "groups: required at least 2 groups with recordings longer than the window, so that one can be held out, "
-            "received 1. Leave groups out, or pass validation= recordings."
-        )
-    for part in np.array_split(order, min(n_folds, len(order))):
-        held = np.isin(groups, part)
-        yield data[~held], data[held]
 
 
 def in_words(splits: list[Split], parts: str = "recordings") -> str:

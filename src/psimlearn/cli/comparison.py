@@ -1,24 +1,31 @@
 """Methods fitted and scored on the same folds, with a progress bar."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from psimlearn.cli.methods import METHODS
+from psimlearn.cli.methods import METHODS, Setup
 from psimlearn.cli.progress import bar, left_in_words
+from psimlearn.errors import DataError
 from psimlearn.evaluate import Comparison, Forecaster, folds, time_folds
 from psimlearn.evaluate.compare import Fit, scores
+from psimlearn.evaluate.folds import group_folds
 from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["compared", "time_left", "timed"]
 
+FEWEST_GROUPS = 3
+
 
 def compared(
-    data: Trajectories, titles: Mapping[str, str], settings: Mapping[str, Any]
+    data: Trajectories,
+    titles: Mapping[str, str],
+    settings: Mapping[str, Any],
+    group_of: Mapping[Any, int] | None = None,
 ) -> tuple[Comparison, dict[str, float]]:
     """Errors of every method on every fold, infinite where a method failed; and the seconds that one fit takes.
 
@@ -26,16 +33,12 @@ def compared(
         data: all recordings.
         titles: the title of each method, by its short name.
         settings: steps, folds, window and seed.
+        group_of: the number of the group of each recording, by id; None without groups.
     """
-    steps, window, seed = settings["steps"], settings["window"], settings["seed"]
-    n_folds = settings["folds"] if len(data) == 1 else min(settings["folds"], len(data))
-    splits = (
-        time_folds(data, n_folds, gap=max(window, steps))
-        if len(data) == 1
-        else folds(data, n_folds, np.random.default_rng(seed))
-    )
+    steps, setup = settings["steps"], Setup(settings["steps"], settings["window"], settings["seed"], group_of)
+    n_folds, splits = _splits(data, settings["folds"], setup)
     seconds: dict[str, list[float]] = {title: [] for title in titles.values()}
-    methods = {title: timed(METHODS[name](steps, window, seed), seconds[title]) for name, title in titles.items()}
+    methods = {title: timed(METHODS[name](setup), seconds[title]) for name, title in titles.items()}
     scale = standardisation(data.values).scale
     begun = count()
     with bar() as progress:
@@ -47,6 +50,24 @@ def compared(
 
         found = Comparison.of(scores(methods, splits, steps, skip=1, scale=scale, tell=tell))
     return found, {title: float(np.mean(spent)) for title, spent in seconds.items()}
+
+
+def _splits(data: Trajectories, n_folds: int, setup: Setup) -> tuple[int, Iterator[tuple[Trajectories, Trajectories]]]:
+    """The number of folds, and their training and test sets: a single recording is cut in time, groups stay whole."""
+    rng, groups = np.random.default_rng(setup.seed), setup.groups(data)
+    if groups is not None:
+        n_groups = len(np.unique(groups))
+        if n_groups < FEWEST_GROUPS:
+            raise DataError(
+                f"--group: required at least {FEWEST_GROUPS} groups, since one is scored, one chooses settings and one "
+                f"trains; received {n_groups}. Name another column, or leave --group out."
+            )
+        n_folds = min(n_folds, n_groups)
+        return n_folds, group_folds(data, groups, n_folds, rng)
+    if len(data) == 1:
+        return n_folds, time_folds(data, n_folds, gap=max(setup.window, setup.horizon))
+    n_folds = min(n_folds, len(data))
+    return n_folds, folds(data, n_folds, rng)
 
 
 def timed(fit: Fit, seconds: list[float]) -> Fit:

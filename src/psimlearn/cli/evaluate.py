@@ -37,6 +37,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 @options.output("Write the errors to a .csv or .parquet file too.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
 @options.reading
+@options.group
 @options.force
 def evaluate(
     model: Path, data: tuple[str, ...], output: Path | None, report: Path | None, force: bool, **others: Any
@@ -67,17 +68,18 @@ def evaluate(
     if report is not None:
         check_installed()
     saved = opened(model)
-    given = read_for(saved, data, others).data
-    filter = saved.filter
+    recordings = read_for(saved, data, others)
+    given, filter = recordings.data, saved.filter
     steps = others["steps"] or max(1, min(filter.features.window, int(given.lengths.max()) - 1))
     symbolic = filter.alphabet is not None
     scored: Any = {"measure": LogLoss().nats} if symbolic else {"scale": filter.scaling.scale}
-    beside = (_symbols_beside if symbolic else _beside)(saved, given, steps, others)
+    beside = (_symbols_beside if symbolic else _beside)(saved, recordings, steps, others)
     errors = {name: errors_by_horizon(method, given, steps, skip=1, **scored) for name, method in beside.items()}
     fitted = others["train"] or (None if symbolic else "the recordings it is not scored on")
     click.echo(f"{given}" + (f"\n{'k-grams' if symbolic else 'autoregression'}: fitted to {fitted}" if fitted else ""))
     unit = "nats per symbol" if symbolic else "squared error"
-    error_table(errors, f"{unit} by steps ahead" + ("" if symbolic else ", in standard deviations, channels summed"))
+    unit = f"{unit} by steps ahead" + ("" if symbolic else ", in standard deviations, channels summed")
+    error_table(errors, unit + (", inputs to come known" if given.n_inputs else ""))
     if symbolic:
         click.echo(f"the likeliest symbol is right at {_share_right(filter, given):.1%} of rows, one step ahead")
     elif filter.calibration is not None:
@@ -101,10 +103,10 @@ def _write_report(path: Path, saved: Any, given: Any, errors: dict[str, Any], or
     click.echo(f"report in {path}")
 
 
-def _beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[str, Any]:
+def _beside(saved: Any, recordings: Any, steps: int, others: dict[str, Any]) -> dict[str, Any]:
     """The filter beside simple methods; without an autoregression where the recordings do not allow one."""
     from psimlearn.baselines import LastObservation, TrainingMean
-    from psimlearn.cli.methods import autoregression, cross_fitted
+    from psimlearn.cli.methods import Setup, autoregression, cross_fitted
     from psimlearn.cli.models import read_for
     from psimlearn.errors import DataError
 
@@ -112,15 +114,18 @@ def _beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[
     methods: dict[str, Any] = {"training mean": TrainingMean(mean), "last observation": LastObservation(mean)}
     try:
         if others["train"]:
-            methods["autoregression"] = autoregression(read_for(saved, others["train"], others).data, steps)
+            train = read_for(saved, others["train"], others)
+            split = Setup(steps, saved.filter.features.window, 0, train.group_of).split(train.data)
+            methods["autoregression"] = autoregression(split, steps)
         else:
-            methods["autoregression"] = cross_fitted(given, steps, seed=0)
+            setup = Setup(steps, saved.filter.features.window, 0, recordings.group_of)
+            methods["autoregression"] = cross_fitted(recordings.data, setup)
     except DataError as error:
         options.say(f"note: no autoregression to compare with: {error}")
     return methods | {"PSIM": saved.filter}
 
 
-def _symbols_beside(saved: Any, given: Any, steps: int, others: dict[str, Any]) -> dict[str, Any]:
+def _symbols_beside(saved: Any, _: Any, steps: int, others: dict[str, Any]) -> dict[str, Any]:
     """The filter of symbols beside counts of symbols and of pairs, if there are recordings to count in."""
     from psimlearn.baselines import KGram
     from psimlearn.cli.models import read_for
@@ -179,11 +184,13 @@ def methods_of(_: click.Context, __: click.Parameter, value: str) -> Sequence[st
 @options.output("Write the errors of every fold to a .csv or .parquet file too.")
 @options.reading
 @options.columns
+@options.group
 @options.force
 def compare(data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> None:
     """Compare methods on recordings, each fitted and scored on the same folds.
 
-    Every recording is held out once; a single recording is cut in time. Each method chooses its settings on a part of
+    Every recording is held out once; a single recording is cut in time; with --group, recordings of one group stay
+    together, also where settings are chosen. Each method chooses its settings on a part of
     the training recordings. The table shows the mean and standard deviation over folds of the squared error, in
     standard deviations, summed over channels; a star marks the least. Beside it, on how many folds PSIM has the lower
     one-step error, and the seconds that one fit takes. Only PSIM sees inputs.
@@ -192,6 +199,7 @@ def compare(data: tuple[str, ...], output: Path | None, force: bool, **others: A
     Examples:
       psimlearn compare walks.csv --id trial
       psimlearn compare walks.csv --methods ar,n4sid,psim --folds 10 -o folds.csv
+      psimlearn compare walks.csv --id trial --group person
     """
     import numpy as np
 
@@ -204,10 +212,10 @@ def compare(data: tuple[str, ...], output: Path | None, force: bool, **others: A
     check_free(output, force)
     if others["symbols"]:
         raise click.UsageError("--symbols: compare takes recordings of numbers. Fit and evaluate models of symbols.")
-    given = recordings(data, columns_of(others), reading_of(others)).data
+    given = recordings(data, columns_of(others), reading_of(others))
     titles = {name: TITLES[name] for name in others["methods"]}
-    comparison, seconds = compared(given, titles, others)
-    click.echo(f"{given}, {comparison.errors.shape[1]} folds")
+    comparison, seconds = compared(given.data, titles, others, given.group_of)
+    click.echo(f"{given.data}, {comparison.errors.shape[1]} folds" + (" by group" if given.groups else ""))
     comparison_table(comparison, seconds)
     for name, reason in comparison.failures.items():
         click.echo(f"note: {name} failed: {reason}")

@@ -115,7 +115,13 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
     channels = saved.channels if alphabet is None else (others["symbols"] or columns.symbols or SYMBOL,)
     categories = {name: Alphabet(words) for name, words in columns.categories.items()}
     absent = Absent.of(others["missing"] or columns.missing)
-    step = None if others["step"] == "none" else step_of(others["step"], "--step") if others["step"] else saved.step
+    step = (
+        None
+        if others["step"] == "none"
+        else step_of(others["step"], "--step")
+        if others["step"]
+        else saved.filter.time_step
+    )
     time_format = others["time_format"] or columns.time_format
     wanted = Wanted(channels, columns.inputs, id, time, alphabet, categories, absent, time_format, step)
     names = [*names_of_answers(wanted, others["ahead"]), *names_of_alarms(alphabet, others["alarm"])]

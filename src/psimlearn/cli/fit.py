@@ -26,9 +26,7 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
 @click.option(
     "--hints", metavar="H,..", callback=options.names, help="Columns measured in training only, to be estimated later."
 )
-@click.option(
-    "--group", metavar="COLUMN", help="Recordings with the same cell here stay together: all held out, or none of them."
-)
+@options.group
 @click.option(
     "--window",
     type=click.IntRange(1),

@@ -93,7 +93,7 @@ def tell_channels(channels: Sequence[str], left_out: Sequence[str]) -> None:
 def tell_holes(result: Arranged, resampled: bool) -> None:
     """Say how many rows are in no file."""
     n = int((result.source < 0).sum())
-    if resampled and result.times is not None:
+    if resampled and result.data.times is not None:
         say(f"resampled: {len(result.source)} rows.")
     elif n:
         say(f"note: {n} rows are missing between the times given; they count as not observed.")

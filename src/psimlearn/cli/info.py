@@ -37,7 +37,7 @@ def info(model: Path, as_json: bool) -> None:
             "hints": list(columns.hints),
             "id": columns.id,
             "time": columns.time,
-            "step": saved.step,
+            "step": saved.filter.time_step,
             "window": filter.features.window,
             "calibrated_steps": 0 if filter.calibration is None else filter.calibration.furthest,
         }
@@ -66,7 +66,7 @@ def _columns(saved: Any) -> dict[str, Any]:
         "hints": ", ".join(columns.hints),
         "id": columns.id,
         "time": columns.time,
-        "step": None if saved.step is None else spoken(saved.step),
+        "step": None if saved.filter.time_step is None else spoken(saved.filter.time_step),
         "group": columns.group,
         "missing": ", ".join(columns.missing),
     }

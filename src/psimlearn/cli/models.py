@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,8 +25,6 @@ class Model(NamedTuple):
     filter: Filter
     report: Mapping[str, Any]
     columns: Columns
-    step: float | None = None
-    """The seconds between rows in training, if they are known."""
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -40,18 +37,18 @@ class Model(NamedTuple):
 def opened(path: Path) -> Model:
     """Read a model file; a file written from Python knows the names of its channels, but no other columns."""
     saved = read(path)
-    report, step = saved.notes.get("report", {}), saved.notes.get("step")
+    report = saved.notes.get("report", {})
     try:
         columns = columns_in(report.get("columns", {}))._replace(channels=saved.filter.names)
-        sound = _sound(columns) and (step is None or (type(step) is float and 0 < step < inf))
+        sound = _sound(columns)
     except (AttributeError, LookupError, TypeError, ValueError):
         sound = False
     if not sound:
         raise ModelFileError(
-            f"{path}: required the columns and the step of a model as psimlearn writes them, received others. "
+            f"{path}: required the columns of a model as psimlearn writes them, received others. "
             "psimlearn.load(path) may read its filter."
         )
-    return Model(saved.filter, report, columns, step)
+    return Model(saved.filter, report, columns)
 
 
 def _sound(columns: Columns) -> bool:
@@ -91,11 +88,11 @@ def read_for(model: Model, sources: str | Sequence[str], options: Mapping[str, A
         categories=usual.categories,
     )
     reading = reading_of(options)
-    if reading.step == "auto" and model.step is not None:
-        reading = reading._replace(step=model.step)
+    if reading.step == "auto" and model.filter.time_step is not None:
+        reading = reading._replace(step=model.filter.time_step)
     given = recordings(sources, columns, reading, usual if reading.guess else NO_COLUMNS, alphabet)
     try:
-        check_step(model.step, given.data.step, int(given.data.lengths.max()))
+        check_step(model.filter.time_step, given.data.step, int(given.data.lengths.max()))
     except DataError as error:
         advice = "Use --resample without --step, or --step none if the times are not to be trusted."
         raise DataError(re.sub(r"Resample:.*", advice, str(error))) from error

@@ -106,6 +106,12 @@ def columns(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def group(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that names the column of groups."""
+    help = "Recordings with the same cell here stay together: all held out, or none of them."
+    return click.option("--group", metavar="COLUMN", help=help)(command)
+
+
 def _decorated(command: Callable[..., Any], *options: Decorator) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)

@@ -1,6 +1,5 @@
 """Recordings from paths or standard input, for the commands."""
 
-import re
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -63,6 +62,14 @@ class Recordings(NamedTuple):
     def times(self) -> list[str]:
         """The keys that are times."""
         return [name for name in (self.columns.time,) if name in self.keys]
+
+    @property
+    def group_of(self) -> dict[Any, int] | None:
+        """The number of the group of each recording, by id; None without groups."""
+        if self.groups is None:
+            return None
+        numbers = {group: i for i, group in enumerate(dict.fromkeys(self.groups))}
+        return dict(zip(self.data.ids or (), (numbers[group] for group in self.groups), strict=True))
 
     def answered(
         self, rows: Float[np.ndarray, "rows columns"], holes: bool = False
@@ -232,17 +239,11 @@ def _roles(table: Table, key: str, columns: Columns, alphabet: Alphabet | None) 
 
 def _made(result: Arranged, key: str, columns: Columns, several: bool) -> dict[str, list[Any]]:
     """The ids and times of all packed rows."""
-    data, times = result.data, result.times
+    data, times = result.data, result.data.times
     if times is None or (result.source >= 0).all():
         return {}
     ids = {key: [id for id, n in zip(data.ids or (), data.lengths, strict=True) for _ in range(n)]} if several else {}
-    shown = [times.shown(row) for row in range(len(data.values))]
-    # nanoseconds only where there are some
-    return ids | {
-        columns.time or "time": [
-            re.sub(r"(\.[0-9]*?)0+(Z?)$", r"\1\2", text).replace(".Z", "Z").rstrip(".") for text in shown
-        ]
-    }
+    return ids | {columns.time or "time": [times.shown(row) for row in range(len(data.values))]}
 
 
 def _groups(table: Table, key: str, name: str, ids: Sequence[Any]) -> list[Any]:

@@ -4,16 +4,13 @@ from typing import Any, NamedTuple
 
 from psimlearn.cli.rows import ParsedRow
 from psimlearn.errors import DataError
-from psimlearn.recordings.times import Moment, seconds_between, spoken
+from psimlearn.recordings.steps import Beat, UnfitTimeError, steps_between
+from psimlearn.recordings.times import Moment, seconds_between
 
 __all__ = ["Arrival", "RowTimes"]
 
 TRUSTED = 3
 """Rows, one after the other, whose times rise: if the time before does not fit, that time was wrong, not theirs."""
-MOST_MISSED = 1000
-"""Rows that may be missed at a time; after more, a time is wrong, or the recording begins anew."""
-KEPT = 0.9
-"""The share of a row's delay that is kept to the next row: jitter and slow drift are forgiven, another rate adds up."""
 
 
 class Arrival(NamedTuple):
@@ -35,35 +32,36 @@ class RowTimes:
 
     def __init__(self, step: float | None) -> None:
         self.step = step
-        self.last: Moment | None = None
+        self.last: Beat | None = None
+        self.next: Beat | None = None
+        """The row that arrives."""
         self.written: Any = None
         """The last time as it was written."""
         self.before: Moment | None = None
-        self.late = 0.0
-        """How many steps the last row came after the time at which it was due."""
-        self.late_next = 0.0
-        """The same of the row that arrives."""
+        """The time before the last."""
         self.doubted: list[Moment] = []
         """The times of the last rows that were refused, as long as they rise."""
 
     def arrival(self, row: ParsedRow) -> Arrival:
         """What the time of a row says; DataError for a time that does not fit, until as many as `TRUSTED` agree."""
-        self.late_next = 0.0
+        self.next = None if row.moment is None else Beat(row.moment)
         if row.moment is None or self.last is None:
             return ON_TIME
         try:
-            n_steps, self.late_next = self._steps(row.moment)
+            n_steps, self.next = self._steps(self.last, row.moment)
             if n_steps == 1:
                 return ON_TIME
             n_missed = n_steps - 1
             missed = "a row was missed; it counts" if n_missed == 1 else f"{n_missed} rows were missed; they count"
             return Arrival(n_missed, said=f"{missed} as not observed.")
-        except _UnfitError as error:
+        except UnfitTimeError as error:
             rising = bool(self.doubted) and _rises(self.doubted[-1], row.moment)
             self.doubted = [*(self.doubted if rising else []), row.moment]
             if len(self.doubted) < TRUSTED:
-                raise DataError(f"required {error}, received {row.time!s:.80} after {self.written!s:.80}.") from None
-        back = not _rises(self.last, row.moment)
+                raise DataError(
+                    f"required {error.required}, received {row.time!s:.80} after {self.written!s:.80}."
+                ) from None
+        back = not _rises(self.last.moment, row.moment)
         if back and self.before is not None and _rises(self.before, self.doubted[0]):
             return Arrival(said=f"the time {self.written!s:.80} was wrong: the recording goes on at {row.time!s:.80}.")
         where = (
@@ -73,31 +71,16 @@ class RowTimes:
 
     def took(self, row: ParsedRow) -> None:
         """Remember the time of a row that was taken."""
-        if row.moment is not None:
-            self.before, self.last, self.written, self.doubted = self.last, row.moment, row.time, []
-            self.late = self.late_next
+        if self.next is not None:
+            self.before = None if self.last is None else self.last.moment
+            self.last, self.written, self.doubted = self.next, row.time, []
 
-    def _steps(self, moment: Moment) -> tuple[int, float]:
-        """The number of steps since the last row, and how late this row is."""
-        if self.last is None:
-            return 1, 0.0
-        if not _rises(self.last, moment):
-            kinds = self.last.kind != moment.kind
-            raise _UnfitError("times of one kind" if kinds else "times that rise, or an id for a new recording")
-        if self.step is None:
-            return 1, 0.0
-        seconds = seconds_between(self.last, moment)
-        passed = seconds / self.step + self.late
-        if passed > MOST_MISSED + 1:
-            raise _UnfitError(f"at most {MOST_MISSED} missed rows of {spoken(self.step)}")
-        n_steps = round(passed)
-        if n_steps < 1:
-            raise DataError(f"required a row every {spoken(self.step)}, received one {spoken(seconds)} after the last.")
-        return n_steps, KEPT * (passed - n_steps)
-
-
-class _UnfitError(Exception):
-    """A time that does not fit the times before it."""
+    def _steps(self, last: Beat, moment: Moment) -> tuple[int, Beat]:
+        """The number of steps since the last row, and the beat of this row."""
+        if not _rises(last.moment, moment):
+            kinds = last.moment.kind != moment.kind
+            raise UnfitTimeError("times of one kind" if kinds else "times that rise, or an id for a new recording")
+        return (1, Beat(moment)) if self.step is None else steps_between(last, moment, self.step)
 
 
 def _rises(before: Moment, moment: Moment) -> bool:

@@ -16,6 +16,7 @@ from psimlearn.cli.sessions import Sessions, Step
 from psimlearn.cli.symbols import symbol_columns, symbol_names
 from psimlearn.errors import DataError
 from psimlearn.filter import Filter
+from psimlearn.filter.outside import Lookout
 from psimlearn.filter.tabulate import answer_names
 
 __all__ = ["names_of_answers", "stream"]
@@ -184,6 +185,7 @@ class Responder:
         self.header = None if self.json or header is not None else first_line.strip()
         self.blank_is_row = not self.json and wanted.names == wanted.channels[:1] and not self.keys
         self.sessions = Sessions(filter, steps, wanted.step, alarm)
+        self.lookout = Lookout(filter)
 
     @property
     def opening(self) -> bytes:
@@ -203,15 +205,17 @@ class Responder:
         """
         taken: list[ParsedRow] = []
         steps: list[Step | None] = []
-        for number, line in enumerate(lines, n_before + 1):
-            if self._is_row(line):
-                row, step = self._taken(line, number)
-                taken.append(row)
-                steps.append(step)
+        numbers = [number for number, line in enumerate(lines, n_before + 1) if self._is_row(line)]
+        for number in numbers:
+            row, step = self._taken(lines[number - n_before - 1], number)
+            taken.append(row)
+            steps.append(step)
         rows = np.full((len(taken), len(self.names)), np.nan)
         alarms: dict[str, list[Any]] = {name: [None] * len(taken) for name in self.alarm_names}
         if good := [i for i, step in enumerate(steps) if step is not None]:
             some = [step for step in steps if step is not None]
+            for i, far in self.lookout.found(np.array([taken[place].numbers for place in good])):
+                say(f"line {numbers[good[i]]}, {far}. Check its units; this is told once.")
             answers = self.sessions.answers(some)
             rows[good] = answers if self.alphabet is None else symbol_columns(answers, self.n_channels)
             if alarms:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from psimlearn.evaluate import Comparison
-from psimlearn.evaluate.residuals import coverage
+from psimlearn.evaluate.residuals import coverage, ways_ahead
 from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
@@ -36,13 +36,11 @@ def error_table(errors: Mapping[str, Float[np.ndarray, " horizon"]], title: str)
 
 
 def coverage_table(filter: Filter, data: Trajectories, horizons: Sequence[int], levels: Sequence[float]) -> None:
-    """The share of observations within the intervals of each level, one line per horizon."""
+    """The share of observations within the intervals of each level, by horizon and, with inputs, by what is known."""
     table = _table("share of observations within the intervals", "intervals of", *(f"{level:.0%}" for level in levels))
-    for horizon in dict.fromkeys(horizons):
-        shares = coverage(filter, data, horizon, levels)
-        table.add_row(
-            f"{horizon} step{'s' * (horizon > 1)} ahead", *("-" if np.isnan(s) else f"{s:.1%}" for s in shares)
-        )
+    for ahead in ways_ahead(filter, horizons):
+        shares = coverage(filter, data, ahead.horizon, levels, inputs_known=ahead.inputs_known)
+        table.add_row(str(ahead), *("-" if np.isnan(s) else f"{s:.1%}" for s in shares))
     _print(table)
 
 

@@ -267,7 +267,7 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         training = Training(self.filter_, self.recipe_, self.learner_, self.sums_, self.hint_sums_)
-        contents = Contents(training, self.trials_, self.report_, self.n_rounds_, getattr(self, "step_", None))
+        contents = Contents(training, self.trials_, self.report_, self.n_rounds_)
         save(path, self.get_params(deep=False), contents, with_sums)
 
     @classmethod
@@ -275,7 +275,8 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         """The model that `save` wrote; raises ModelFileError for a file that cannot be trusted."""
         model, contents = load(path, cls)
         model.filter_, model.recipe_, model.learner_, model.sums_, model.hint_sums_ = contents.training
-        model.trials_, model.report_, model.n_rounds_, model.step_ = contents[1:]
+        model.trials_, model.report_, model.n_rounds_ = contents[1:]
+        model.step_ = model.filter_.time_step
         model.rounds_, model.held_out_ = [], []  # a file holds no recordings
         remember(model, len(model.filter_.scaling.mean), model.filter_.names)
         return model

@@ -31,8 +31,6 @@ class Contents(NamedTuple):
     trials: list[dict[str, Any]]
     report: dict[str, Any]
     n_rounds: int
-    step: float | None
-    """Seconds from one row to the next; None if not known."""
 
 
 def save(path: str | PathLike[str], parameters: Mapping[str, Any], contents: Contents, with_sums: bool) -> None:
@@ -53,7 +51,6 @@ def save(path: str | PathLike[str], parameters: Mapping[str, Any], contents: Con
         "recipe": to_json("recipe", training.recipe),
         "learner": to_json("learner", training.learner),
     }
-    notes |= {} if contents.step is None else {"step": contents.step}
     model.save(training.filter, path, notes=notes, arrays=training_arrays(training) if with_sums else None)
 
 
@@ -89,11 +86,8 @@ def _contents(saved: model.Saved) -> Contents:
     require(isinstance(recipe, Recipe), f"recipe: required a Recipe, received {shown(recipe)}")
     made = made_by(learner, training.regressor)
     require(made, f"learner: required one that makes {type(training.regressor).__name__}, received {shown(learner)}")
-    step = notes.get("step")  # older files have none
-    known = type(step) is float and 0 < step < np.inf
-    require(known or step is None, f"step: required a number of seconds above 0 or none, received {shown(step)}")
     summarised(report)  # an error unless the report holds everything that a summary prints
-    return Contents(with_arrays(training, saved.arrays) if saved.arrays else training, trials, report, n_rounds, step)
+    return Contents(with_arrays(training, saved.arrays) if saved.arrays else training, trials, report, n_rounds)
 
 
 def _parameter(name: str, value: Any) -> Any:

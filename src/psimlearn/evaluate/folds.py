@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from psimlearn.checks import generator, whole
-from psimlearn.errors import SettingsError
+from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Int
 
-__all__ = ["cut", "folds", "time_folds"]
+__all__ = ["cut", "folds", "group_folds", "time_folds"]
 
 
 def folds(
@@ -23,6 +24,21 @@ def folds(
     order = rng.permutation(len(trajectories))
     for part in np.array_split(order, n_folds):
         yield trajectories[np.sort(np.setdiff1d(order, part))], trajectories[np.sort(part)]
+
+
+def group_folds(
+    trajectories: Trajectories, groups: Int[np.ndarray, " m"], n_folds: int, rng: np.random.Generator
+) -> Iterator[tuple[Trajectories, Trajectories]]:
+    """Training and test sets by whole groups, given the number of the group of each trajectory; each is tested once."""
+    order = rng.permutation(np.unique(groups))
+    if len(order) < 2:
+        raise DataError(
+            "groups: required at least 2 groups with recordings longer than the window, so that one can be held out, "
+            "received 1. Leave groups out, or pass validation= recordings."
+        )
+    for part in np.array_split(order, min(n_folds, len(order))):
+        held = np.isin(groups, part)
+        yield trajectories[~held], trajectories[held]
 
 
 def time_folds(

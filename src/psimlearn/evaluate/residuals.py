@@ -14,6 +14,7 @@ from psimlearn.recordings.windows import foretelling, row_times
 from psimlearn.shapes import Float
 
 __all__ = [
+    "Ahead",
     "Surprise",
     "autocorrelation",
     "correlation",
@@ -22,15 +23,42 @@ __all__ = [
     "longest_gap",
     "one_step_errors",
     "surprises",
+    "ways_ahead",
 ]
 
 
-def coverage(filter: Filter, data: Trajectories, horizon: int, levels: Sequence[float]) -> Float[np.ndarray, " levels"]:
+class Ahead(NamedTuple):
+    """A way to predict: how many rows ahead, and whether the inputs of these rows are known."""
+
+    horizon: int
+    inputs_known: bool = True
+    has_inputs: bool = False
+
+    def __str__(self) -> str:
+        steps = f"{self.horizon} step{'s' * (self.horizon > 1)} ahead"
+        return f"{steps}, inputs {'known' if self.inputs_known else 'unknown'}" if self.has_inputs else steps
+
+
+def ways_ahead(filter: Filter, horizons: Sequence[int]) -> list[Ahead]:
+    """The ways to predict that have intervals: each horizon, and with inputs also as if these were not known."""
+    inputs, blind = filter.input_scaling is not None, filter.calibration_blind is not None
+    ways = []
+    for horizon in dict.fromkeys(horizons):
+        ways.append(Ahead(horizon, has_inputs=inputs))
+        if blind and horizon <= filter.features.window and (horizon > 1 or filter.feedthrough):
+            ways.append(Ahead(horizon, False, inputs))
+    return ways
+
+
+def coverage(
+    filter: Filter, data: Trajectories, horizon: int, levels: Sequence[float], *, inputs_known: bool = True
+) -> Float[np.ndarray, " levels"]:
     """The share of observed entries within intervals of each level; NaN where no row can be used.
 
-    The first rows of a recording, which are predicted from nothing, are left out, and so are constant channels.
+    The first rows of a recording, which are predicted from nothing, are left out, and so are constant channels. The
+    inputs of predicted rows are known, or within the window they may be unknown.
     """
-    prediction = foretold(filter, data, horizon).at(foretelling(data.offsets, horizon))
+    prediction = foretold(filter, data, horizon, inputs_known=inputs_known).at(foretelling(data.offsets, horizon))
     known = (row_times(data.offsets) >= horizon)[:, None] & ~np.isnan(data.values) & ~np.isnan(prediction.std)
     if filter.calibration is not None:
         known &= ~filter.calibration.still

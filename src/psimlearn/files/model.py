@@ -10,6 +10,8 @@ the same way before they replace a file, so whatever was saved can be loaded.
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +79,18 @@ def read(path: str | os.PathLike[str]) -> Saved:
                 data = file.read()
         except OSError as error:
             raise ModelFileError(f"required a readable file, received: {error.strerror}.") from error
-        return _understood(data)
+        return _with_step_of_notes(_understood(data))
+
+
+def _with_step_of_notes(saved: Saved) -> Saved:
+    """Take the step of the recordings from the notes, where older files of estimators keep it."""
+    step = saved.notes.pop("step", None) if "recipe" in saved.notes else None
+    if step is None:
+        return saved
+    require(
+        type(step) is float and 0 < step < inf, f"step: required a number of seconds above 0, received {shown(step)}"
+    )
+    return saved._replace(filter=replace(saved.filter, time_step=step))
 
 
 @contextmanager
@@ -171,6 +184,7 @@ def _built(settings: dict[str, Any], parts: dict[str, Any], sizes: Known) -> Fil
         lags=settings["lags"],
         feedthrough=settings["feedthrough"],
         gaps=settings["gaps"],
+        time_step=settings["time_step"],
         names=None if settings["names"] is None else tuple(settings["names"]),
         alphabet=alphabet(settings["alphabet"]),
         **fields,

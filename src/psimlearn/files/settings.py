@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from psimlearn.files.checks import counts, require, shown
@@ -98,8 +99,9 @@ def _is_regressors(value: Any, symbolic: bool) -> bool:
     )
 
 
-USUAL: dict[str, Any] = {"alphabet": None, "gaps": "exact"}
-"""Settings that a file leaves out: only filters of symbols have an alphabet, and few filters fill gaps in."""
+USUAL: dict[str, Any] = {"alphabet": None, "gaps": "exact", "time_step": None}
+"""Settings that a file leaves out: only filters of symbols have an alphabet, few filters fill gaps in, and the step of
+recordings without times is not known."""
 SETTINGS: dict[str, Setting] = {
     "gaps": Setting(lambda model: model.gaps, lambda value, _: value in ("exact", "filled")),
     "alphabet": Setting(_spelt, lambda value, symbolic: value is None or (symbolic and _spells(value))),
@@ -115,6 +117,10 @@ SETTINGS: dict[str, Setting] = {
     "names": Setting(
         lambda model: None if model.names is None else list(model.names),
         lambda value, _: value is None or _is_names(value),
+    ),
+    "time_step": Setting(
+        lambda model: None if model.time_step is None else float(model.time_step),
+        lambda value, _: value is None or (type(value) is float and 0 < value < inf),
     ),
     "regressors": Setting(lambda model: [regressor_name(regressor) for regressor in model.regressors], _is_regressors),
 }

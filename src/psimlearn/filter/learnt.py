@@ -61,6 +61,8 @@ class Learnt:
     """The names of the channels."""
     alphabet: Alphabet | None = None
     """The symbols, where channels are indicators of symbols."""
+    time_step: float | None = None
+    """Seconds from one row to the next in training, None if not known; recordings with another step are refused."""
     span: Float[np.ndarray, "2 n"] | None = None
     """The least and the largest value of each channel in training, standardised: filled-in values stay within it."""
     gaps: Gaps = "exact"

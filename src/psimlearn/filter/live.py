@@ -11,14 +11,16 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.alarms import Bell, alarm_scores, channels_in_alarm, known_thresholds
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.likelihood import doubt_of_row, hints_at, log_likelihood
-from psimlearn.filter.outside import Outside, outside_at
+from psimlearn.filter.lastrow import held_inputs, hints_at_last_row, last_row, outside_at_last_row
+from psimlearn.filter.likelihood import log_likelihood
+from psimlearn.filter.outside import Outside
+from psimlearn.filter.pace import NO_TIMES
 from psimlearn.filter.step import State
 from psimlearn.filter.stepped import SteppedStreams
 from psimlearn.filter.streams import FoldedStreams
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.recordings.arrays import check_finite, numbers
-from psimlearn.shapes import Bool, Float, Int
+from psimlearn.shapes import Bool, Float
 
 __all__ = ["Live"]
 
@@ -55,8 +57,9 @@ class Live:
         self._streams = new_streams(filter, n_streams)
         self._waiting: _Waiting | None = None
         self._bell = None if alarm is None else Bell.of(known_thresholds(filter), alarm, n_streams)
+        self._pace = NO_TIMES
 
-    def update(self, x: Any, u: Any = None, next_u: Any = None) -> None:
+    def update(self, x: Any, u: Any = None, next_u: Any = None, time: Any = None) -> None:
         """Take one row of every stream. A refused row changes nothing.
 
         Args:
@@ -65,7 +68,12 @@ class Live:
             u: inputs that acted at this row, if the filter was learnt with inputs.
             next_u: inputs that act at the next row, for a filter with feed-through. If not given, predictions hold
                 them at u, and the next update takes this row again with the inputs that did act.
+            time: the time of the row: a number of seconds, a date, or a text in ISO 8601. Rows that were missed since
+                the last row count as not observed, and inputs stay; a row that comes too early is refused.
         """
+        if time is not None or self._pace.last is not None:
+            self._update_at(time, x, u, next_u)
+            return
         told = next_u is not None or not self._feedthrough
         if type(x) is not np.ndarray or x.shape != self._x_shape or x.dtype is not FLOAT:
             x = self._nothing if x is None else numbers(x, self._x_shape, "x")
@@ -76,7 +84,7 @@ class Live:
         else:
             self._take_waiting(x, u, next_u, told)
         if self._bell is not None:
-            self._bell = self._bell.after(alarm_scores(self.filter, *self._last_row()))
+            self._bell = self._bell.after(alarm_scores(self.filter, *last_row(self._streams)))
 
     def predict(
         self, horizon: int = 1, return_std: bool = False, coverage: float | None = None, future_inputs: Any = None
@@ -134,20 +142,23 @@ class Live:
         return int(unseen[0]) if self.n_streams == 1 else unseen
 
     @property
+    def missed(self) -> int:
+        """The number of rows that were missed just before the last row, by its time; 0 without times."""
+        return self._pace.missed
+
+    @property
     def outside(self) -> list[Outside]:
         """The observations of the last row that lie far outside the range of the training data; mostly none.
 
         Each is a tuple (stream, channel, factor); the factor is the distance from the mean of the training data, in
         their standard deviations, and is above 10.
         """
-        seen = np.broadcast_to((self._streams.clock > 0)[:, None], (self.n_streams, self._x_shape[-1]))
-        seen = seen if self._streams.missing is None else seen & ~self._streams.missing
-        return outside_at(self.filter, self._streams.recent[:, 0], seen)
+        return outside_at_last_row(self._streams)
 
     @property
     def log_likelihood(self) -> Any:
         """The log-likelihood of the last row given the rows before it, in nats; 0 for a stream without observation."""
-        nats = log_likelihood(self.filter, *self._last_row()) + 0.0  # no -0
+        nats = log_likelihood(self.filter, *last_row(self._streams)) + 0.0  # no -0
         return float(nats[0]) if self.n_streams == 1 else nats
 
     @property
@@ -161,17 +172,13 @@ class Live:
         """The channel that contributed most to the last row in alarm, by name or number; None without an alarm."""
         rings = self._rung().rings
         none = np.full(self.n_streams, None)
-        names = channels_in_alarm(self.filter, rings, *self._last_row()) if rings.any() else none
+        names = channels_in_alarm(self.filter, rings, *last_row(self._streams)) if rings.any() else none
         return names[0] if self.n_streams == 1 else names
 
     @property
     def hints(self) -> Float[np.ndarray, "*streams h"]:
         """E[h_t | x_1 .. x_t] at the last row t; NaN for streams without a row since their reset."""
-        clock = self._clock_of_last_row()
-        observed = self._streams.recent.reshape(self.n_streams, -1)
-        streams = self._streams
-        hints = hints_at(self.filter, streams.held, observed, streams.controls, streams.corrected)
-        return self._squeezed(np.where((clock == 0)[:, None], np.nan, hints))
+        return self._squeezed(hints_at_last_row(self._streams))
 
     def reset(self, streams: int | Sequence[int] | np.ndarray | None = None) -> None:
         """Start all streams again, or the streams given by number, numbers or a boolean mask."""
@@ -185,6 +192,7 @@ class Live:
             ) from error
         self._streams.reset(chosen)
         self._bell = None if self._bell is None else self._bell.begun_again(chosen)
+        self._pace = NO_TIMES if chosen.all() else self._pace
         if self._waiting is not None:
             self._waiting = self._waiting._replace(reset=self._waiting.reset | chosen)
 
@@ -234,6 +242,19 @@ class Live:
         prediction = self.filter.predict(state, int(steps), inputs, knows_next=knows_next)
         return tuple(self._squeezed(part[:, kept]) for part in prediction.parts(return_std, coverage))
 
+    def _update_at(self, time: Any, x: Any, u: Any, next_u: Any) -> None:
+        """Take a row after the rows that were missed before it; on a copy, so that a refused row changes nothing."""
+        last, pace = self._pace, self._pace.at(time, self.filter.time_step)
+        twin = self.copy() if pace.missed else self
+        try:
+            twin._pace = NO_TIMES
+            for _ in range(pace.missed):
+                twin.update(None, self._squeezed(held_inputs(self._streams)) if self._with_inputs else None)
+            twin.update(x, u, next_u)
+        finally:
+            self._pace = last
+        self.__dict__.update(twin.__dict__, _pace=pace)
+
     def _take_waiting(self, x: np.ndarray, u: np.ndarray, next_u: np.ndarray, told: bool) -> None:
         """Take a row after the row that waited for its inputs; without the next inputs it waits in turn."""
         streams = self._streams
@@ -242,8 +263,7 @@ class Live:
             streams.take(self._waiting.x, self._waiting.u, u)
             if self._waiting.reset.any():
                 streams.reset(self._waiting.reset)
-        nobody = np.zeros(self.n_streams, dtype=bool)
-        waiting = None if told else _Waiting(copy.copy(streams), x.copy(), u.copy(), nobody)
+        waiting = None if told else _Waiting(copy.copy(streams), x.copy(), u.copy(), np.zeros(self.n_streams, bool))
         streams.take(x, u, next_u)
         self._streams, self._waiting = streams, waiting
 
@@ -273,26 +293,8 @@ class Live:
         again = streams.given_inputs(self.filter.controls(u, inputs[:, 0], len(u)))
         return np.where(streams.clock[:, None] > 0, again, self.filter.initial)
 
-    def _last_row(self) -> tuple[State, Float[np.ndarray, "b n"], Float[np.ndarray, "b n n"] | None]:
-        """The state before the last row, the row, NaN where not observed, and what doubt adds to its errors."""
-        clock, streams = self._clock_of_last_row(), self._streams
-        x = np.where((clock == 0)[:, None], np.nan, streams.recent[:, 0])
-        if streams.missing is not None:
-            x[streams.missing] = np.nan
-        of_row = doubt_of_row(self.filter, streams.doubt_before)
-        unseen = np.broadcast_to(streams.unseen_before, self.n_streams)
-        late = np.broadcast_to(streams.late_before, self.n_streams)
-        return State(streams.held, streams.recent, np.maximum(clock - 1, 0), unseen, late), x, of_row
-
     def _rung(self) -> Bell:
         """The state of the alarms; refused if they were not asked for."""
         if self._bell is None:
             raise SettingsError("alarm: required a rate of alarms at the start, received none: start(alarm=0.001).")
         return self._bell
-
-    def _clock_of_last_row(self) -> Int[np.ndarray, " b"]:
-        """The number of rows that each stream has had; refused before the first row of all."""
-        clock = self._streams.clock
-        if not clock.any():
-            raise SettingsError("log_likelihood and hints: required a row, received none yet; call update first.")
-        return clock

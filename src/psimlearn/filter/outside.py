@@ -9,7 +9,7 @@ from psimlearn.filter.scaling import Scaling
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Bool, Float
 
-__all__ = ["FAR", "Outside", "far_channels", "outside_at", "said_of"]
+__all__ = ["FAR", "Lookout", "Outside", "far_channels", "outside_at", "said_of"]
 
 FAR = 10.0
 """Standard deviations from the mean beyond which a value is far: so far lay 1 % of the training values at most."""
@@ -50,6 +50,34 @@ def far_channels(filter: Learnt, data: Trajectories) -> dict[str, float]:
             if most > FAR:
                 found[f"{what} {_called(filter, c)!r}" if what == "channel" else f"{what} {c}"] = most
     return found
+
+
+class Lookout:
+    """Watches live rows for channels and inputs far outside the range of the training data; each is found once."""
+
+    def __init__(self, filter: Learnt) -> None:
+        channels = [f"channel {_called(filter, c)!r}" for c in range(len(filter.scaling.mean))]
+        inputs = [] if filter.input_scaling is None else [f"input {c}" for c in range(len(filter.input_scaling.mean))]
+        known = [s for s in (filter.scaling, filter.input_scaling) if s is not None]
+        self.names = channels + inputs
+        self.scaling = Scaling(*(np.concatenate(parts) for parts in zip(*known, strict=True)))
+        ranges = [np.full(len(s.mean), filter.alphabet is None and _has_range(s)) for s in known]
+        self.left = np.concatenate(ranges)
+        """Marks the channels and inputs that are still watched."""
+
+    def found(self, rows: Float[np.ndarray, "b columns"]) -> list[tuple[int, str]]:
+        """For each column that is far for the first time, the row and a sentence."""
+        if not self.left.any():
+            return []
+        with np.errstate(over="ignore"):
+            distance = np.abs(self.scaling(rows))
+        far = (distance > FAR) & self.left
+        self.left = self.left & ~far.any(axis=0)
+        firsts = [(int(np.argmax(far[:, c])), c) for c in np.flatnonzero(far.any(axis=0))]
+        return [
+            (row, f"{self.names[c]} lies {distance[row, c]:.3g} standard deviations from the mean of the training data")
+            for row, c in firsts
+        ]
 
 
 def said_of(far: dict[str, float]) -> str:

@@ -269,11 +269,13 @@ def before_unforeseen(rollout: Rollout, trajectories: Trajectories) -> State:
     return rollout.before._replace(belief=beliefs_before(after, rollout.filter.initial, rollout.layout.plan))
 
 
-def foretold(filter: Learnt, trajectories: Trajectories, horizon: int) -> Prediction:
-    """`forecast` with uncertainty; inputs of the predicted rows are known."""
+def foretold(filter: Learnt, trajectories: Trajectories, horizon: int, *, inputs_known: bool = True) -> Prediction:
+    """`forecast` with uncertainty; inputs of the predicted rows are known, or within the window they may be unknown."""
     rollout = rolled(filter, trajectories, doubt_ahead(horizon))
     plan, doubt = rollout.layout.plan, rollout.read_before
-    predicted = predict(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon), doubt=doubt)
+    before = rollout.before if inputs_known else before_unforeseen(rollout, trajectories)
+    inputs = coming_inputs(trajectories, plan, horizon) if inputs_known else None
+    predicted = predict(filter, before, horizon, inputs, doubt=doubt)
     return predicted.at(np.argsort(plan.order))  # back in the order of the recordings
 
 

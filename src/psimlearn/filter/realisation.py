@@ -70,6 +70,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
         "drift": c,
         "start": Start(first, held / x, -N / u),
         "names": filter.names,
+        "time_step": filter.time_step,
     }
 
 
@@ -122,6 +123,7 @@ def filter_of(model: System, window: int | None = None) -> Filter:
         feedthrough=_acts_at_once(unit),
         calibration=_calibration(unit, k + BEYOND),
         names=unit.names,
+        time_step=unit.time_step,
     )
 
 

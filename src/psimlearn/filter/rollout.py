@@ -19,11 +19,12 @@ from psimlearn.filter.layout import Layout, controls, lay_out
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.step import State, advance, expected, following, following_at, inputs
 from psimlearn.recordings.schedule import RowIndex
+from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, late_at_end, late_before, unseen_at_end, unseen_before
 from psimlearn.shapes import Float
 
-__all__ = ["Reading", "Rollout", "Table", "inputs_at", "roll", "rolled", "room", "run", "table"]
+__all__ = ["Reading", "Rollout", "Table", "inputs_at", "laid_out", "roll", "rolled", "room", "run", "table"]
 
 Reading = Callable[[Innovations, Doubt, np.ndarray, np.ndarray], np.ndarray]
 """Takes a model, the doubt of b streams, the means of their memories, and inputs at their mean, as those of the next
@@ -40,7 +41,13 @@ class Table(NamedTuple):
 
 def table(filter: Learnt, trajectories: Trajectories) -> Table:
     """Lay recordings out for `roll`."""
-    return room(filter, lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough))
+    return room(filter, laid_out(filter, trajectories))
+
+
+def laid_out(filter: Learnt, trajectories: Trajectories) -> Layout:
+    """Lay recordings out, after a check that they have the channels and the step of the training data."""
+    check_step(filter.time_step, trajectories.step, len(trajectories.values))
+    return lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough)
 
 
 def room(filter: Learnt, layout: Layout) -> Table:

@@ -19,10 +19,10 @@ import numpy as np
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.innovations import Innovations, Taken, has_innovations, innovations, memory
-from psimlearn.filter.layout import lay_out
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.likelihood import hints
 from psimlearn.filter.prediction import Prediction, Spread
+from psimlearn.filter.rollout import laid_out
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
 
@@ -151,7 +151,7 @@ def _smoothed(
     filter: Learnt, model: Innovations, trajectories: Trajectories, reads: Reads, with_variance: bool
 ) -> Iterator[tuple[slice, Float[np.ndarray, "rows n"], tuple[np.ndarray, np.ndarray]]]:
     """Yield the rows of each recording with gaps, these rows filled from one side, and the result of `backward`."""
-    layout = lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough)
+    layout = laid_out(filter, trajectories)
     x, u = layout.plan.packed(layout.x), layout.plan.packed(layout.u)
     first = memory(filter, model, start(filter))
     for begin, end in pairwise(trajectories.offsets.tolist()):

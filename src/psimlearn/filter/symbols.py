@@ -37,22 +37,23 @@ class SymbolLive:
         """The number of streams."""
         return self._live.n_streams
 
-    def update(self, symbol: Any, u: Any = None, next_u: Any = None) -> None:
+    def update(self, symbol: Any, u: Any = None, next_u: Any = None, time: Any = None) -> None:
         """Take one symbol of every stream; None for a symbol that was not observed. A refused symbol changes nothing.
 
         Args:
             symbol: a symbol of the alphabet; for several streams, one symbol each, or None if nothing arrived at all.
             u: inputs that acted at this row, if the filter was learnt with inputs.
             next_u: inputs that act at the next row, for a filter with feed-through.
+            time: the time of the row, as for `Live.update`.
         """
         if self.n_streams == 1:
-            self._live.update(self.alphabet.one_hot([symbol], "symbol")[0], u, next_u)
+            self._live.update(self.alphabet.one_hot([symbol], "symbol")[0], u, next_u, time)
             return
         row = [None] * self.n_streams if symbol is None else symbol
         x = self.alphabet.one_hot(row, "symbols")
         if len(x) != self.n_streams:
             raise DataError(f"symbols: required one for each of {self.n_streams} streams, received {len(x)}.")
-        self._live.update(x, u, next_u)
+        self._live.update(x, u, next_u, time)
 
     def predict(self, horizon: int = 1, future_inputs: Any = None) -> Any:
         """Return the likeliest symbol `horizon` steps ahead; 1 is the symbol that `update` takes next."""

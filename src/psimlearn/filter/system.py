@@ -55,6 +55,8 @@ class System:
     start: Start
     names: tuple[str, ...] | None = None
     """The names of the channels."""
+    time_step: float | None = None
+    """Seconds from one row to the next, where known."""
     reduction_error: float = 0.0
     """The most that reductions change predictions: their change is at most this number times the size of observations,
     inputs and start. Sizes are root mean squares, in units of `scaling.scale` and `input_scaling.scale`."""

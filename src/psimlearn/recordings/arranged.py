@@ -10,7 +10,7 @@ from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.cells import MISSING
 from psimlearn.recordings.regular import Timing, check_inputs, regular
 from psimlearn.recordings.selection import Table
-from psimlearn.recordings.times import Times, times_of
+from psimlearn.recordings.times import times_of
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float, Int
 
@@ -38,7 +38,6 @@ class Arranged(NamedTuple):
     data: Trajectories
     source: Int[np.ndarray, " rows"]
     """The row of the table, -1 where there is none."""
-    times: Times | None
 
 
 def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format: str | None = None) -> Arranged:
@@ -74,8 +73,9 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
         hints if roles.hints else None,
         roles.alphabet,
         step,
+        times,
     )
-    return Arranged(data, source, times)
+    return Arranged(data, source)
 
 
 def _rows_by_id(cells: Sequence[Hashable], name: str) -> dict[Any, Int[np.ndarray, " T"]]:

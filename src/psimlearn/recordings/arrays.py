@@ -8,11 +8,13 @@ import numpy as np
 from psimlearn.errors import DataError
 
 __all__ = [
+    "beside",
     "called",
     "check_finite",
     "check_labels",
     "check_offsets",
     "check_same_lengths",
+    "frozen",
     "is_dictionary",
     "is_list_of_objects",
     "is_number",
@@ -181,6 +183,24 @@ def check_finite(array: np.ndarray, what: str, place: Any, *, missing_allowed: b
         raise DataError(
             f"{what}, {place(row)}, column {column}: required a finite number, received {array[row, column]}; {advice}."
         )
+
+
+def beside(rows: Any, what: str, n_rows: int, place: Any) -> np.ndarray:
+    """A private, read-only copy of the inputs or hints that accompany `n_rows` rows of values, checked."""
+    copied = frozen(np.array(unmasked(rows), dtype=np.float64, order="C"))
+    check_finite(copied, what, place, missing_allowed=what == "hints")
+    if len(copied) != n_rows:
+        raise DataError(
+            f"{what} need one row for each row of values: required {n_rows} rows, received {len(copied)}; cut or "
+            f"extend the {what} to match."
+        )
+    return copied
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The same array, read-only from here on."""
+    array.flags.writeable = False
+    return array
 
 
 def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:

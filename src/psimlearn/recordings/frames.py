@@ -1,6 +1,7 @@
 """Data frames, pandas or polars, as packed arrays: a long frame, a frame for each recording, or one recording."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -94,7 +95,7 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         ordered = times._replace(ticks=times.ticks[order])
         try:
             names = [f"trajectory {key!r}" for key in keys]
-            values, offsets, step, source, _ = regular(values[order], ordered, offsets, timing, names.__getitem__)
+            values, offsets, step, source, times = regular(values[order], ordered, offsets, timing, names.__getitem__)
         except DataError as error:
             hint = " These are arguments of Trajectories.from_frame." if strict else ""
             raise DataError(f"{error}{hint}") from None
@@ -109,6 +110,7 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         tuple(keys) if isinstance(frame, Mapping) or tables[0].id is not None else None,
         parts[2] if roles.hints else None,
         step=step,
+        times=times,
     )
     return Framed(packed, source)
 
@@ -135,8 +137,9 @@ def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None, step: float |
     frames = {i if ids is None else ids[i]: recordings[i] for i in places}
     packed = packed_frame(frames, timing=Timing("auto" if step is None else step), strict=True).packed
     parts = list(recordings)
-    for i, values in zip(places, np.split(packed.values, packed.offsets[1:-1]), strict=True):
-        parts[i] = Trajectory(values, names=packed.names, step=packed.step)
+    for i, rows in zip(places, starmap(slice, pairwise(packed.offsets)), strict=True):
+        times = packed.times and packed.times._replace(ticks=packed.times.ticks[rows])
+        parts[i] = Trajectory(packed.values[rows], names=packed.names, step=packed.step, times=times)
     return parts
 
 

@@ -11,7 +11,7 @@ from psimlearn.recordings.alphabet import Alphabet, Symbol, sequences_of
 from psimlearn.recordings.arrays import called, check_same_lengths, is_list_of_objects, stacked, turned
 from psimlearn.recordings.names import places
 from psimlearn.recordings.steps import same_step
-from psimlearn.recordings.times import spoken
+from psimlearn.recordings.times import Times, spoken
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.shapes import Float, Int
 
@@ -29,6 +29,7 @@ class Packed(NamedTuple):
     hints: Float[np.ndarray, "rows h"] | None = None
     alphabet: Alphabet | None = None
     step: float | None = None
+    times: Times | None = None
 
 
 def packed(
@@ -51,6 +52,7 @@ def packed(
         _beside(parts, hints, "hints", offsets, ids),
         _alphabet(parts),
         _step(parts, ids, step),
+        _times(parts),
     )
 
 
@@ -129,6 +131,15 @@ def _step(parts: Sequence[Any], ids: Sequence[Any] | None, given: float | None) 
                 f"{spoken(step)}. Resample: Trajectories.from_frame(.., step=.., resample=True)."
             )
     return required
+
+
+def _times(parts: Sequence[Any]) -> Times | None:
+    """The times that `Trajectory` values carry, if all do and all are of one kind."""
+    carried = [part.times if isinstance(part, Trajectory) else None for part in parts]
+    known = [times for times in carried if times is not None]
+    if len(known) < len(parts) or len({times.kind for times in known}) > 1:
+        return None
+    return Times(np.concatenate([times.ticks for times in known]), known[0].kind)
 
 
 def _alphabet(parts: Sequence[Any]) -> Alphabet | None:

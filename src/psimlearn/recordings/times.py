@@ -62,7 +62,8 @@ class Times(NamedTuple):
         """One time in words."""
         ticks = self.ticks[row]
         if self.kind in ("instant", "local"):
-            return str(np.datetime64(int(ticks), "ns")) + ("Z" if self.kind == "instant" else "")
+            text = str(np.datetime64(int(ticks), "ns")).rstrip("0").rstrip(".")  # nanoseconds where there are some
+            return text + ("Z" if self.kind == "instant" else "")
         return spoken(float(ticks) * self.unit) if self.kind == "duration" else str(ticks.item())
 
 

@@ -12,9 +12,18 @@ import numpy as np
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.alphabet import Alphabet, Symbol
-from psimlearn.recordings.arrays import called, check_finite, check_labels, check_offsets, is_dictionary, unmasked
+from psimlearn.recordings.arrays import (
+    beside,
+    called,
+    check_finite,
+    check_labels,
+    check_offsets,
+    frozen,
+    is_dictionary,
+    unmasked,
+)
 from psimlearn.recordings.packing import channels_last, packed, packed_symbols
-from psimlearn.recordings.times import step_of
+from psimlearn.recordings.times import Times, step_of
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.recordings.windows import blocks_of
 from psimlearn.shapes import Float, Int
@@ -54,25 +63,22 @@ class Trajectories(Sequence[Trajectory]):
     """The symbols, if each channel indicates one symbol: see `of_symbols`."""
     step: float | None = None
     """Seconds from one row to the next, where known: models require the same step of all recordings."""
+    times: Times | None = None
+    """The time of each row, where known, for figures and tables."""
 
     def __post_init__(self) -> None:
         """Take private, read-only copies and check everything once."""
-        object.__setattr__(self, "offsets", _frozen(np.array(self.offsets, dtype=np.int64)))
+        object.__setattr__(self, "offsets", frozen(np.array(self.offsets, dtype=np.int64)))
         check_offsets(self.offsets, len(self.values), self.ids)
-        object.__setattr__(self, "values", _frozen(np.array(unmasked(self.values), dtype=np.float64, order="C")))
+        object.__setattr__(self, "values", frozen(np.array(unmasked(self.values), dtype=np.float64, order="C")))
         check_finite(self.values, "values", self._place, missing_allowed=True)
         for what in BESIDE:
-            rows = getattr(self, what)
-            if rows is None:
-                continue
-            rows = _frozen(np.array(unmasked(rows), dtype=np.float64, order="C"))
-            object.__setattr__(self, what, rows)
-            check_finite(rows, what, self._place, missing_allowed=what == "hints")
-            if len(rows) != len(self.values):
-                raise DataError(
-                    f"{what} need one row for each row of values: required {len(self.values)} rows, "
-                    f"received {len(rows)}; cut or extend the {what} to match."
-                )
+            if (rows := getattr(self, what)) is not None:
+                object.__setattr__(self, what, beside(rows, what, len(self.values), self._place))
+        if self.times is not None and len(self.times.ticks) != len(self.values):
+            raise DataError(
+                f"times: required one for each of {len(self.values)} rows, received {len(self.times.ticks)}."
+            )
         check_labels(self.names, self.alphabet, self.n_channels)
 
     @classmethod
@@ -210,13 +216,11 @@ class Trajectories(Sequence[Trajectory]):
         """One `Trajectory` by number; several, as `Trajectories`, by slice, index list or boolean mask."""
         if isinstance(index, int | np.integer):
             i = range(len(self))[int(index)]
-            fields = self._taken(slice(self.offsets[i], self.offsets[i + 1]))
+            fields = self._taken(slice(*self.offsets[i : i + 2]))
             return Trajectory(**fields, alphabet=self.alphabet, names=self.names, step=self.step)
-        chosen = np.arange(len(self))[index]
-        if not len(chosen):
+        if not len(chosen := np.arange(len(self))[index]):
             raise DataError(
-                f"no trajectory selected: required at least one of the {len(self)}, received {index!r}. "
-                "Check the condition that made this selection."
+                f"selection: required at least one of the {len(self)}, received {index!r}. Check the condition."
             )
         rows = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in chosen])
         ids = None if self.ids is None else tuple(self.ids[i] for i in chosen)
@@ -247,8 +251,8 @@ class Trajectories(Sequence[Trajectory]):
     def blocks(self, length: int, gap: int = 0) -> "Trajectories":
         """Cut every trajectory into contiguous blocks of `length` rows, leaving out `gap` rows between.
 
-        With a gap of at least the window, no future of one block reaches into the next. A remainder shorter
-        than `length` is left out, unless the whole trajectory is shorter: then it stays as one block.
+        With a gap of at least the window, no future of one block reaches into the next. A remainder shorter than
+        `length` is left out; a trajectory that is shorter as a whole stays as one block.
 
         >>> Trajectories.of(np.arange(10.0)[:, None]).blocks(3, gap=1).values[:, 0]
         array([0., 1., 2., 4., 5., 6.])
@@ -268,9 +272,10 @@ class Trajectories(Sequence[Trajectory]):
         return np.split(rows, self.offsets[1:-1])
 
     def _taken(self, rows: slice | Int[np.ndarray, " some"]) -> dict[str, Any]:
-        """Values, inputs and hints at some rows, by the names of the fields."""
+        """Values, inputs, hints and times at some rows, by the names of the fields."""
         arrays = {what: getattr(self, what) for what in ("values", *BESIDE)}
-        return {what: None if array is None else array[rows] for what, array in arrays.items()}
+        times = self.times and self.times._replace(ticks=self.times.ticks[rows])
+        return {what: None if array is None else array[rows] for what, array in arrays.items()} | {"times": times}
 
     def _place(self, row: int) -> str:
         """A packed row in words: the trajectory and the row within it."""
@@ -293,8 +298,3 @@ def _unframed(recordings: Any, ids: Sequence[Any] | None, step: float | None) ->
 
         recordings = unframed(recordings, ids, step)
     return recordings, ids
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array

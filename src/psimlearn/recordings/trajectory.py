@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.recordings.times import Times
 from psimlearn.shapes import Float
 
 __all__ = ["Trajectory"]
@@ -26,6 +27,8 @@ class Trajectory:
     """Channel names."""
     step: float | None = None
     """Seconds from one row to the next, where known."""
+    times: Times | None = None
+    """The time of each row, where known."""
 
     def __len__(self) -> int:
         """The number of rows, T."""

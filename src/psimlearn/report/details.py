@@ -13,7 +13,7 @@ from psimlearn.baselines import LastObservation
 from psimlearn.evaluate.horizons import mean_square
 from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.report import html
+from psimlearn.report import html, timeline
 from psimlearn.report.facts import Facts
 from psimlearn.report.plots import BAND, OURS, SEEN
 from psimlearn.report.quality import typical
@@ -97,19 +97,24 @@ def forecast(facts: Facts, number: int) -> str:
     mean, (low, high) = prediction.mean[0], (bound[0] for bound in prediction.interval(0.9))
     n = min(recording.n_channels, 3)
     shown, ahead = np.arange(max(0, at - PAST), at + steps), np.arange(at, at + steps)
+    time = timeline.places(recording)
+    begins = time[at - 1] + (time[at] - time[at - 1]) / 2
 
     def draw(axes: Any) -> None:
         for c, ax in enumerate(np.ravel(axes)):
-            ax.fill_between(ahead, low[:, c], high[:, c], color=BAND, alpha=0.25, linewidth=0, label="90% interval")
-            ax.plot(ahead, mean[:, c], color=OURS, linewidth=1.4, label="forecast")
-            ax.plot(shown, recording.values[shown, c], color=SEEN, linewidth=0.9, marker=".", label="observed")
-            ax.axvline(at - 0.5, color=SEEN, linestyle="--", linewidth=1)
+            ax.fill_between(
+                time[ahead], low[:, c], high[:, c], color=BAND, alpha=0.25, linewidth=0, label="90% interval"
+            )
+            ax.plot(time[ahead], mean[:, c], color=OURS, linewidth=1.4, label="forecast")
+            ax.plot(time[shown], recording.values[shown, c], color=SEEN, linewidth=0.9, marker=".", label="observed")
+            ax.axvline(begins, color=SEEN, linestyle="--", linewidth=1)
             ax.set_ylabel(facts.channel(c))
-        np.ravel(axes)[-1].set_xlabel("row")
+        timeline.dress(np.ravel(axes)[-1], recording)
 
     name = called.partition(",")[0]
     known = " Inputs to come are known." if recording.n_inputs else ""
-    caption = f"{name}: all rows from row {at} on are predicted from the rows before it.{known} {facts.held_out_note}"
+    first = f"{timeline.unit(recording)} {timeline.called(recording, at)}"
+    caption = f"{name}: all rows from {first} on are predicted from the rows before it.{known} {facts.held_out_note}"
     return html.section("A forecast", html.figure(drawn(draw, n, 1.3 + 1.25 * n, number), caption))
 
 

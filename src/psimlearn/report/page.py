@@ -10,6 +10,7 @@ from psimlearn import __version__
 from psimlearn.choose.summary import counted, verdict
 from psimlearn.evaluate import residuals
 from psimlearn.filter import Filter
+from psimlearn.recordings.times import spoken
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.report import details, html, quality, surprises
 from psimlearn.report.facts import Facts
@@ -108,6 +109,7 @@ def _recordings(facts: Facts) -> str:
                 "longest": int(data.lengths.max()),
                 "channels": data.n_channels,
                 **({"inputs": data.n_inputs} if data.n_inputs else {}),
+                **({} if data.step is None else {"from row to row": spoken(data.step)}),
                 "entries missing": f"{missing.mean():.1%}",
             }
         ),

@@ -1,7 +1,7 @@
 """Pictures of a filter, by matplotlib (extra `plot`): forecasts, errors, rounds of training, surprise.
 
 Every function draws into the axes that it is given, or into new axes, and returns these axes. `plot_forecast` returns
-an array of axes, one for each channel.
+an array of axes, one for each channel. Rows stand at their times where a recording has times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from psimlearn.legible import legible
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.recordings.windows import foretelling
+from psimlearn.report.timeline import dress, places
 from psimlearn.train.score import Round
 
 __all__ = ["check_installed", "plot_errors", "plot_forecast", "plot_rounds", "plot_surprise"]
@@ -64,7 +65,7 @@ def plot_forecast(
     axes = np.ravel(_axes(axes, len(chosen)))
     prediction = foretold(filter, data, horizon).at(foretelling(data.offsets, horizon)).at(rows)
     mean, (low, high) = prediction.mean, prediction.interval(coverage)
-    time, seen = np.arange(len(data.values))[rows], data.values[rows]
+    time, seen = places(data)[rows], data.values[rows]
     for ax, c in zip(axes, chosen, strict=True):
         ax.fill_between(
             time, low[:, c], high[:, c], color=BAND, alpha=0.25, linewidth=0, label=f"{coverage:.0%} interval"
@@ -73,7 +74,7 @@ def plot_forecast(
         ax.plot(time, seen[:, c], color=SEEN, linewidth=0.9, marker=".", markersize=2.5, label="observed")
         ax.set_ylabel(_name(filter, data, c), parse_math=False)  # a name with $ is no formula
         ax.margins(x=0.01)
-    axes[-1].set_xlabel("row")
+    dress(axes[-1], data)
     return axes
 
 
@@ -145,11 +146,11 @@ def plot_surprise(model: Any, recording: Any, *, n_marked: int = 5, rows: slice 
     filter, data = _filter(model), _one(recording)
     ax = _axes(ax, 1)
     surprise = -filter.log_likelihood(data)[rows]
-    time = np.arange(len(data.values))[rows]
+    time = places(data)[rows]
     ax.plot(time, surprise, color=OURS, linewidth=1)
     most = np.argsort(-surprise, kind="stable")[: whole(n_marked, "n_marked", 0)]
     ax.plot(time[most], surprise[most], "o", color=MARK, markersize=5, label="most surprising")
-    ax.set_xlabel("row")
+    dress(ax, data)
     ax.set_ylabel("surprise (nats)")
     ax.margins(x=0.01)
     return ax

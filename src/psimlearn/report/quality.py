@@ -8,9 +8,9 @@ from psimlearn.choose.summary import METHODS
 from psimlearn.evaluate import residuals
 from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.report import html
+from psimlearn.report import html, timeline
 from psimlearn.report.facts import Facts
-from psimlearn.report.plots import MARK, OURS, SEEN, plot_errors, plot_forecast, plot_rounds
+from psimlearn.report.plots import MARK, OTHERS, OURS, SEEN, plot_errors, plot_forecast, plot_rounds
 from psimlearn.report.svg import drawn
 from psimlearn.shapes import Float
 
@@ -18,6 +18,8 @@ __all__ = ["calibration", "errors", "predictions", "rounds", "typical"]
 
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """The coverages at which calibration is measured."""
+LINES = ((OURS, "o-"), (MARK, "x:"), (OTHERS[2], "s--"), (OTHERS[3], "v-."))
+"""The colours and lines of as many ways to predict."""
 MOST_ROWS = 100
 """The most rows in one figure that still shows every single prediction."""
 
@@ -31,11 +33,13 @@ def errors(facts: Facts, number: int) -> str:
     steps = len(errors[names[0]])
     shown = sorted({round(h) for h in np.linspace(1, steps, min(steps, 6))})
     units = facts.report.get("units", "standard deviations")
+    known = " Inputs of the predicted rows are known." if facts.data.n_inputs else ""
     return html.section(
         "Error by steps ahead",
         html.figure(
             drawn(lambda ax: plot_errors(errors, ax=ax), height=3.0, number=number),
-            f"Squared error in squared {units}, channels summed, on recordings that were held out. Lower is better.",
+            f"Squared error in squared {units}, channels summed, on recordings that were held out. Lower is better."
+            f"{known}",
         ),
         html.table(
             ("steps ahead", *names),
@@ -97,7 +101,8 @@ def typical(facts: Facts) -> tuple[Filter, Trajectories, slice, str]:
     start = _liveliest(one.values / filter.scaling.scale, MOST_ROWS)
     end = min(start + MOST_ROWS, len(one.values))
     name = f"Recording {held.ids[i]}" if held.ids is not None else "A stretch of the recording"
-    part = f"{end} rows" if end - start == len(one.values) else f"rows {start} to {end - 1}, where most happens"
+    whole = end - start == len(one.values)
+    part = f"{end} rows" if whole else f"{timeline.stretch(one, start, end)}, where most happens"
     return filter, one, slice(start, end), f"{name}, {part}"
 
 
@@ -115,32 +120,36 @@ def _of_channels(recording: Trajectories, n: int) -> str:
 
 def calibration(facts: Facts, number: int) -> str:
     """The share of observations within intervals of every level, one and `window` steps ahead."""
-    horizons = (1, facts.filter.features.window)
     rows = {}
-    for horizon in dict.fromkeys(horizons):
-        found = [residuals.coverage(filter, held, horizon, LEVELS) for filter, held in facts.held_out]
-        weights = [len(held.values) for _, held in facts.held_out]
-        known = [(share, w) for share, w in zip(found, weights, strict=True) if not np.isnan(share).any()]
-        if known:
-            rows[horizon] = np.average([s for s, _ in known], axis=0, weights=[w for _, w in known])
+    for ahead in residuals.ways_ahead(facts.filter, (1, facts.filter.features.window)):
+        shares = _coverage(facts, ahead)
+        if shares is not None:
+            rows[ahead] = shares
     if not rows:
         return ""
 
     def draw(ax: Any) -> None:
         ax.plot([0, 1], [0, 1], color=SEEN, linestyle="--", linewidth=1, label="ideal")
-        for (horizon, shares), colour, line in zip(rows.items(), (OURS, MARK), ("o-", "x:"), strict=False):
-            ax.plot(LEVELS, shares, line, markersize=5, color=colour, label=_ahead(horizon))
+        for (ahead, shares), (colour, line) in zip(rows.items(), LINES, strict=False):
+            ax.plot(LEVELS, shares, line, markersize=5, color=colour, label=str(ahead).replace(" ahead,", ","))
         ax.set(xlabel="interval", ylabel="share that came within", xlim=(0, 1), ylim=(0, 1))
 
-    said = "; ".join(f"{_ahead(h)}, 90 % intervals hold {shares[LEVELS.index(0.9)]:.1%}" for h, shares in rows.items())
+    said = "; ".join(f"{ahead}, 90 % intervals hold {shares[LEVELS.index(0.9)]:.1%}" for ahead, shares in rows.items())
     return html.section(
         "Calibration",
         html.figure(
-            drawn(draw, height=3.0, number=number),
+            drawn(draw, height=3.0 + 0.2 * (len(rows) > 2), number=number),
             f"How much of what came lay within the intervals: {said}. {facts.held_out_note}",
         ),
     )
 
 
-def _ahead(horizon: int) -> str:
-    return f"{horizon} step{'s' * (horizon > 1)} ahead"
+def _coverage(facts: Facts, ahead: residuals.Ahead) -> Float[np.ndarray, " levels"] | None:
+    """The share of all held-out observations within the intervals of each level; None if there are none."""
+    found = [
+        (residuals.coverage(filter, held, ahead.horizon, LEVELS, inputs_known=ahead.inputs_known), len(held.values))
+        for filter, held in facts.held_out
+        if filter.calibration_blind is not None or ahead.inputs_known
+    ]
+    known = [(shares, rows) for shares, rows in found if not np.isnan(shares).any()]
+    return np.average([s for s, _ in known], axis=0, weights=[rows for _, rows in known]) if known else None

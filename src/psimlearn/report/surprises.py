@@ -7,7 +7,7 @@ import numpy as np
 
 from psimlearn.evaluate.residuals import autocorrelation, correlation, one_step_errors
 from psimlearn.evaluate.residuals import surprises as most_surprising
-from psimlearn.report import html
+from psimlearn.report import html, timeline
 from psimlearn.report.facts import LONGEST, Facts
 from psimlearn.report.plots import BAND, MARK, OURS, SEEN, plot_surprise
 from psimlearn.report.svg import drawn
@@ -38,18 +38,18 @@ def surprises(facts: Facts, number: int) -> str:
         plot_surprise(filter, most, rows=slice(start, end), ax=ax)
 
     table = html.table(
-        ("recording", "row", "log-likelihood", "furthest off"),
+        ("recording", timeline.unit(data), "log-likelihood", "furthest off"),
         [
             (
                 s.recording if data.ids is None else data.ids[s.recording],
-                s.row,
+                timeline.called(data, s.row, s.recording),
                 html.number(s.nats),
                 f"{facts.channel(s.channel)} by {s.deviations:+.1f} std",
             )
             for s in found
         ],
     )
-    shown = f", rows {start} to {end - 1}" if end - start < len(most.values) else ""
+    shown = f", {timeline.stretch(most, start, end)}" if end - start < len(most.values) else ""
     return html.section(
         "The most surprising moments",
         table,

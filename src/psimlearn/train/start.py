@@ -103,6 +103,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         feedthrough=recipe.feedthrough,
         names=train.names,
         alphabet=train.alphabet,
+        time_step=train.step,
         span=None
         if isinstance(features, OneHot)
         else np.stack([np.nanmin(layout.x, axis=0), np.nanmax(layout.x, axis=0)]),
