@@ -46,7 +46,7 @@ def point_of(learner: RandomFourierRidge) -> Point:
 
 
 def around(best: Point, tried: Collection[Point]) -> list[Point]:
-    """The points beside the best one that were not tried; none if the best lies inside the points tried, or at the end."""
+    """The points beside the best one that were not tried: none if it lies inside the points tried, or at the end."""
     ridges, widths = {p.alpha for p in tried}, {p.bandwidth_factor for p in tried}
     a, b = best
     weaker, stronger = RIDGES.beside(a, ridges)

@@ -84,10 +84,11 @@ def on_the_edge(chosen: Trial) -> list[str]:
     ends = at_the_end(point_of(learner)) if isinstance(learner, RandomFourierRidge) else []
     if not ends:
         return []
-    return [
+    note = (
         f"the {' and the '.join(ends)} of the random features lie{'s' * (len(ends) == 1)} at the end of the grid: a "
         "value beyond it may be better. Pass learner=RandomFourierRidge(..) to try one"
-    ]
+    )
+    return [note]
 
 
 def sensors_missed(filter: Filter, held_out: Sequence[Unseen]) -> list[str]:

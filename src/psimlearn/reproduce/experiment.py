@@ -119,7 +119,7 @@ def experiment(name: str, *, quick: bool = False) -> Experiment:
 
 
 def _completed(content: Settings, other: Settings) -> dict[str, Any]:
-    """Sets that say which set they are like, and methods of the same name, with the settings that they do not change."""
+    """Sets that say which set they are like, and methods of the same name, with the settings that they leave as is."""
     models = {name: of["like"] for name, of in content["sets"].items() if "like" in of}
     sets = {name: {**other["sets"].get(models.get(name), {}), **of} for name, of in content["sets"].items()}
     return {

@@ -101,8 +101,8 @@ def tuned_dagger(
 
 
 def _random_features(n_features: int, alpha: float, factor: float, *, intercept: bool = True) -> RandomFourierRidge:
-    """Random features with cosines and sines only, as in the paper."""
-    return RandomFourierRidge(n_features, alpha, raw_inputs=False, bandwidth_factor=factor, intercept=intercept)
+    """Random features with cosines and sines of independent directions only, as in the paper."""
+    return RandomFourierRidge(n_features, alpha, False, factor, intercept, orthogonal=False)
 
 
 def _beyond(best: RandomFourierRidge, tried: list[RandomFourierRidge]) -> list[Point]:
