@@ -280,6 +280,25 @@ def test_walking_from_skeleton_and_motion(home: Path) -> None:
         datasets.walking("north")
 
 
+def test_joint_angles_are_those_of_the_file_in_radians_that_change(home: Path) -> None:
+    """The root walks on and is left out; one angle of the upper bone moves by rounding only."""
+    folder = home / "mocap_cmu_walk" / "asfamc"
+    written(folder / "07.asf", ASF)
+    rows = [
+        f"{20 + t}\nroot {t} 6 7 0 {t} 0\nupper {t / 10} 30 {9 + 1e-14 * (t % 2)}\nlower {-t}\n" for t in range(310)
+    ]
+    written(folder / "07_01.amc.gz", gzip.compress((":DEGREES\n" + "".join(rows)).encode()))
+    recordings = datasets.joint_angles(["07_01"])
+    assert (recordings.ids, recordings.names) == (("07_01",), ("upper.rx", "lower.rx"))
+    t = np.arange(300)
+    np.testing.assert_allclose(recordings.values, np.deg2rad(np.column_stack([t / 10, -t])), rtol=0, atol=1e-12)
+    with pytest.raises(SettingsError, match="at least one walk"):
+        datasets.joint_angles([])
+    written(folder / "07_01.amc.gz", gzip.compress((":DEGREES\n" + "".join(rows[:250])).encode()))
+    with pytest.raises(DataError, match=r"required frames 1 to 300, received 20 to 269"):
+        datasets.joint_angles(["07_01"])
+
+
 def test_walking_agrees_with_the_positions_file_on_all_motions(data_folder: Path) -> None:
     folder = data_folder / "mocap_cmu_walk"
     stored = np.load(folder / "walk48_positions.npz")

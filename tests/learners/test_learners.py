@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import chi, kstest
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics.pairwise import rbf_kernel
@@ -172,6 +173,37 @@ def test_random_features_approximate_the_gaussian_kernel() -> None:
     gamma = 1 / (2 * (0.7 * np.median(distances)) ** 2)
     mapped = fourier_features(z, learner.directions, False) / np.sqrt(20_000)
     np.testing.assert_allclose(mapped @ mapped.T, rbf_kernel(z, gamma=gamma), rtol=0, atol=0.04)
+
+
+def test_orthogonal_directions_are_orthogonal_in_blocks_and_normal_one_by_one() -> None:
+    z = np.random.default_rng(0).standard_normal((50, 5))
+    learner = RandomFourierRidge(2 * 7503).prepare(z, np.random.default_rng(1))
+    assert learner.directions is not None
+    assert learner.directions.shape == (5, 7503)
+    for begin in range(0, 7503, 5):
+        gram = learner.directions[:, begin : begin + 5].T @ learner.directions[:, begin : begin + 5]
+        np.testing.assert_allclose(gram, np.diag(np.diag(gram)), rtol=0, atol=1e-10 * np.trace(gram))
+    lengths = np.linalg.norm(learner.directions, axis=0)
+    distances = [np.linalg.norm(a - b) for a, b in combinations(z, 2)]
+    assert kstest(lengths * np.median(distances), chi(5).cdf).pvalue > 0.01
+    assert (
+        np.abs(np.mean(np.abs(learner.directions / lengths), axis=1) - 0.375).max() < 0.01
+    )  # alike in every direction
+
+
+def test_orthogonal_directions_tell_a_kernel_better_than_independent_ones() -> None:
+    z = np.random.default_rng(0).standard_normal((40, 20))
+    distances = [np.linalg.norm(a - b) for a, b in combinations(z, 2)]
+    kernel = rbf_kernel(z, gamma=0.5 / np.median(distances) ** 2)
+
+    def error(orthogonal: bool, seed: int) -> float:
+        learner = RandomFourierRidge(80, orthogonal=orthogonal).prepare(z, np.random.default_rng(seed))
+        assert learner.directions is not None
+        mapped = fourier_features(z, learner.directions, False) / np.sqrt(40)
+        return float(np.mean((mapped @ mapped.T - kernel) ** 2))
+
+    ours, independent = (np.mean([error(each, seed) for seed in range(40)]) for each in (True, False))
+    assert ours < 0.8 * independent
 
 
 def test_prepare_freezes_once() -> None:

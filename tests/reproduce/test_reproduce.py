@@ -24,6 +24,7 @@ from psimlearn.reproduce.page import write_page
 from psimlearn.reproduce.read import Results, results
 from psimlearn.reproduce.run import performed, results_of, run
 from psimlearn.reproduce.sets import Fold, fold_of, missing
+from psimlearn.reproduce.verdict import verdict_table
 from psimlearn.train.backprop import backprop
 
 SMALL = {"source": "random_system", "n_trajectories": 20, "n_test": 10, "length": 12, "window": 2, "skip": 3}
@@ -50,7 +51,7 @@ def tiny(**changes: object) -> Experiment:
 
 
 def test_there_is_a_file_for_each_published_result() -> None:
-    assert names() == ["appendix", "features", "fig2", "table1", "theorems", "window"]
+    assert names() == ["appendix", "features", "fig2", "regime", "table1", "theorems", "window"]
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -68,6 +69,16 @@ def test_every_file_describes_jobs_that_exist(name: str, quick: bool) -> None:
 def test_quick_is_less() -> None:
     for name in names():
         assert len(experiment(name, quick=True).jobs()) < len(experiment(name).jobs()) / 2
+
+
+def test_a_set_has_the_settings_of_the_set_that_it_is_like() -> None:
+    regime, table1 = experiment("regime"), experiment("table1")
+    assert regime.sets["robot-5"] == {**table1.sets["robot"], "title": "Robot, 5 Hz", "every": 4}
+    assert regime.methods["N4SID"] == table1.methods["N4SID"]
+    changed = {**table1.methods["PSIM-RFF"], "one_unit": ["flag-noisy", "ocean-noisy"]}
+    assert regime.methods["PSIM-RFF"] == changed
+    assert regime.published["robot-noisy"] == table1.published["robot"]
+    assert "ocean-noisy" not in regime.published  # the paper has no ocean
 
 
 def test_an_unknown_experiment_is_refused() -> None:
@@ -94,6 +105,56 @@ def test_a_film_is_tested_on_frames_apart_from_those_it_trains_on(index: int, mo
     for piece in np.split(trained, fold.train.offsets[1:-1]):
         np.testing.assert_array_equal(np.diff(piece), 1)
         assert 20 <= len(piece) <= 45
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recordings whose rows tell the recording and the time: 10 of 21 rows, 3 channels of two parts."""
+    rows = np.arange(10)[:, None] * 1000.0 + np.arange(21)
+    values = np.stack([rows, -rows, rows**2], axis=-1)
+    recordings = Trajectories.of(values, names=["knee.x", "knee.y", "toe.x"], ids=tuple("abcdefghij"))
+    monkeypatch.setattr("psimlearn.reproduce.sets.walking", lambda _: recordings)
+
+
+PLAIN = {"source": "walking", "heading": "world", "units": "as recorded", "window": 2, "skip": 1}
+
+
+def test_every_fourth_row_and_some_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    counting(monkeypatch)
+    settings = {"fold": 2, "n_folds": 5, "seed": 0}
+    whole = fold_of({"set": PLAIN, **settings})
+    fold = fold_of({"set": PLAIN | {"every": 4, "parts": ["knee"]}, **settings})
+    assert fold.test.ids == whole.test.ids
+    assert fold.train.names == ("knee.x", "knee.y")
+    assert set(fold.test.lengths) == {6}
+    for thin, full in zip(fold.test, whole.test, strict=True):
+        np.testing.assert_allclose(np.diff(thin.values[:, 0]), 4.0)
+        assert len(full.values) == 21
+
+
+def test_noise_is_relative_to_each_channel_and_the_same_for_every_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    counting(monkeypatch)
+    settings = {"fold": 1, "n_folds": 2, "seed": 0}
+    clean, noisy, again = (fold_of({"set": PLAIN | more, **settings}) for more in ({}, {"noise": 0.3}, {"noise": 0.3}))
+    np.testing.assert_array_equal(noisy.test.values, again.test.values)
+    assert noisy.clean is not None
+    np.testing.assert_array_equal(noisy.clean.values, clean.test.values)
+    for ours, theirs in ((noisy.train, clean.train), (noisy.test, clean.test)):
+        added = (ours.values - theirs.values) / clean.train.values.std(axis=0)
+        np.testing.assert_allclose(added.std(axis=0), 0.3, rtol=0.3)
+    assert not np.isclose(noisy.train.values[:5], noisy.test.values[:5]).any()
+
+
+def test_a_noisy_fold_is_also_scored_without_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last noisy row as a prediction of the next clean one, by hand."""
+    counting(monkeypatch)
+    fold = fold_of({"set": PLAIN | {"noise": 0.3}, "fold": 0, "n_folds": 5, "seed": 0})
+    assert fold.clean is not None
+    score = fold.score(LastObservation.fit(fold.train))
+    pairs = zip(fold.test, fold.clean, strict=True)
+    apart = np.concatenate([clean.values[1:-1] - noisy.values[:-2] for noisy, clean in pairs])
+    np.testing.assert_allclose(score["clean"][0], np.sum(apart**2, axis=1).mean(), rtol=1e-12)
+    assert score["clean_power"] == pytest.approx(np.sum(fold.clean.values**2, axis=1).mean())
+    assert score["errors"][0] != score["clean"][0]
 
 
 def test_pixels_add_what_the_components_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +241,16 @@ def test_random_features_and_the_literal_algorithm_are_dagger_too() -> None:
     regressor = literal.regressors[0]  # type: ignore[attr-defined]
     assert not regressor.intercept.any()
     assert literal.feedback.low is None  # type: ignore[attr-defined]
+
+
+def test_a_grid_of_random_features_grows_beyond_its_edges() -> None:
+    """A linear system wants wide bandwidths and weak ridges: far from the one point that the grid begins with."""
+    data = given(some_recordings(), 0.2, 2, 5, 0)
+    options = {"n_features": 20, "n_rounds": 1, "n_racing": 1}
+    _, chosen = learnt(data, "dagger", alphas=[1e-3], bandwidths=[1.0], **options)
+    assert chosen["tried"] > 4
+    assert chosen["alpha"] < 1e-3
+    assert chosen["bandwidth_factor"] > 1.0
 
 
 @pytest.mark.parametrize("n_features", [0, 20])
@@ -344,6 +415,11 @@ def crafted(quick: bool = False, name: str = "table1") -> dict[str, object]:
 def test_the_page_shows_what_the_results_say(tmp_path: Path) -> None:
     (tmp_path / "table1.json").write_text(json.dumps(crafted()), encoding="utf-8")
     page = write_page(tmp_path, tmp_path).read_text(encoding="utf-8")
+    assert (
+        page.index("## Verdict")
+        < page.index("PSIM-Linear has less error than N4SID | Robot")
+        < page.index("## Table 1")
+    )
     assert "| PSIM-Linear | 2.1 +- 0.11 |" in page  # 2 and 2.2 in turn: deviation .105
     assert "| **1.05 +- 0.053** |" in page
     # ours, and the paper's 2.15/2.87, 2.15/2.39, 1.80/2.15
@@ -370,6 +446,72 @@ def test_the_appendix_stands_beside_table_1_on_the_folds_of_both(tmp_path: Path)
     assert "| Robot Drill Assembly, printed | 10 | 2.15 | 2.54 | 2.09 | 1.8 | 2.54 | 1.99 |  |  |" in appendix
     assert "| PSIM-Linear_b - PSIM-Linear | 1 | +50.0% +- 0.8% (0/10) | +50.0% +- 1.6% (0/3) |" in appendix
     assert "| PSIM-Linear_b | lbfgs 10; 44 | lbfgs 3; 41 |" in appendix
+
+
+def verdict_on(tmp_path: Path, *named: str) -> dict[str, list[str]]:
+    """The cells of the verdict on crafted results, by claim."""
+    for name in named:
+        if not (tmp_path / f"{name}.json").exists():
+            (tmp_path / f"{name}.json").write_text(json.dumps(crafted(name=name)), encoding="utf-8")
+    found = {name: of for name in named if (of := results(tmp_path, name)) is not None}
+    lines = verdict_table(found).splitlines()[2:]
+    return {line.split(" | ")[0].removeprefix("| "): line.removesuffix(" |").split(" | ")[1:] for line in lines}
+
+
+def test_the_verdict_says_where_each_claim_holds(tmp_path: Path) -> None:
+    """PSIM-Linear 2, N4SID 4, IVR 1.6, PSIM-RFF 1, all others 8, in the same ratio on every fold."""
+    rows = verdict_on(tmp_path, "table1", "regime")
+    holds, undecided, fails = rows["PSIM-Linear has less error than N4SID"]
+    assert holds.startswith("Robot assembly -50.0% (10/10); Robot assembly, near copies -50.0% (10/10); Walking")
+    assert "Robot, 5 Hz -50.0% (10/10)" in holds
+    assert (undecided, fails) == ("", "")
+    holds, _, fails = rows["PSIM-Linear has less error than IVR"]
+    assert holds == ""
+    assert fails.startswith("Robot assembly +25.0% (0/10)")
+    assert "back-propagation refines DAgger's solution a little" in rows
+    assert not any("random weights" in claim or "trajectories" in claim for claim in rows)  # these were not run
+
+
+def test_a_claim_within_two_standard_errors_is_not_decided(tmp_path: Path) -> None:
+    content = crafted()
+    for job in content["results"].values():  # type: ignore[attr-defined]
+        if job["method"] == "N4SID":
+            job["errors"] = [2.0 + (-1) ** job["fold"]] * len(job["errors"])
+    (tmp_path / "table1.json").write_text(json.dumps(content), encoding="utf-8")
+    holds, undecided, _ = verdict_on(tmp_path, "table1")["PSIM-Linear has less error than N4SID"]
+    assert holds == ""
+    assert undecided.startswith("Robot assembly +5.0% (5/10)")
+
+
+def test_the_verdict_on_number_and_theorems_is_that_of_the_results_kept() -> None:
+    """The files of this repository, against the same medians by numpy alone."""
+    folder = Path(__file__).parents[2] / "results"
+    found = {name: of for name in ("fig2", "theorems") if (of := results(folder, name)) is not None}
+    table = verdict_table(found)
+    kept = [json.loads((folder / "fig2.json").read_text(encoding="utf-8"))["results"][f"memory, 25000/{m}/{fold}"]
+            for m in ("Forward Training", "DAgger, history start") for fold in range(3)]  # fmt: skip
+    ours, other = (np.log1p(np.median([each["excess"] for each in part])) for part in (kept[:3], kept[3:]))
+    assert f"long memory, history start ({ours:.1e} against {other:.1e})" in table
+    assert "10 of 10 random systems" in table
+
+
+def test_the_regime_shows_shares_of_the_power_and_errors_without_noise(tmp_path: Path) -> None:
+    content = crafted(name="regime")
+    found: dict[str, dict[str, object]] = content["results"]  # type: ignore[assignment]
+    for key, job in list(found.items()):
+        if "noise" in job["settings"]["set"]:  # type: ignore[index]
+            job["clean"] = [7.5 for _ in job["errors"]]  # type: ignore[attr-defined]
+        if key.startswith("angles") and job["fold"] > 1:  # type: ignore[operator]
+            del found[key]
+    (tmp_path / "regime.json").write_text(json.dumps(content), encoding="utf-8")
+    page = write_page(tmp_path, tmp_path).read_text(encoding="utf-8")
+    assert "Folds that were run: Joint angles, 30 Hz: 2 of 10; elsewhere all." in page
+    shares = page.split("percent of the trajectory power")[1].split("###")[0]
+    assert "| Robot Drill Assembly, printed |  |  |  | 8.6% | 10.3% |" in shares  # 2.39 and 2.87 of 27.9
+    assert "| Robot, 5 Hz | 26.25% |" in shares  # 8 and 8.8 in turn, of 32
+    clean = page.split("without noise")[1]
+    assert "|  | Robot, noise | Walking, 30 Hz, noise | Flag, noise | Ocean, noise |" in clean
+    assert "7.5 +- 0" in clean
 
 
 def test_a_quick_look_has_a_page_too(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.choose.candidates import Trial
+from psimlearn.choose.edges import at_the_end, point_of
 from psimlearn.choose.settings import Settings
 from psimlearn.choose.splits import Split
 from psimlearn.choose.strategy import Methods, Strategy
@@ -14,10 +15,11 @@ from psimlearn.evaluate.calibrate import Unseen, blind
 from psimlearn.evaluate.sensors import untrusted
 from psimlearn.filter import Filter
 from psimlearn.filter.innovations import treats_exactly
+from psimlearn.learners import RandomFourierRidge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.score import Round, spectral_radius
 
-__all__ = ["Choice", "reported", "sensors_missed"]
+__all__ = ["Choice", "on_the_edge", "reported", "sensors_missed"]
 
 
 class Choice(NamedTuple):
@@ -74,6 +76,19 @@ def reported(
         blinded = {name: [blind(f) for f in found if isinstance(f, Filter)] for name, found in methods.items()}
         report["inputs_unknown"] = {"errors": strategy.errors(blinded, choice.splits, settings.features.window)}
     return report
+
+
+def on_the_edge(chosen: Trial) -> list[str]:
+    """A note on random features whose ridge or bandwidth was chosen at the end of the grid."""
+    learner = chosen.candidate.learner
+    ends = at_the_end(point_of(learner)) if isinstance(learner, RandomFourierRidge) else []
+    if not ends:
+        return []
+    note = (
+        f"the {' and the '.join(ends)} of the random features lie{'s' * (len(ends) == 1)} at the end of the grid: a "
+        "value beyond it may be better. Pass learner=RandomFourierRidge(..) to try one"
+    )
+    return [note]
 
 
 def sensors_missed(filter: Filter, held_out: Sequence[Unseen]) -> list[str]:

@@ -13,10 +13,11 @@ import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course
+from psimlearn.choose.edges import RIDGES, Point, around, point_of
 from psimlearn.choose.runs import Run, advanced, runs, with_ridge
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
-from psimlearn.learners import Learner
+from psimlearn.learners import Learner, RandomFourierRidge
 from psimlearn.train.recipe import Recipe
 
 __all__ = ["Space", "screened", "search"]
@@ -64,9 +65,10 @@ def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) 
     """
     trials = screened(space.candidates(), courses, tell)
     tell(f"tried {len(trials)} settings before the first round; {_diverged(trials)} diverged")
+    trials += _beyond_the_edges(trials, courses, tell)
     kinds = _best_of_each_kind(trials)
     if space.refine and space.alphas:
-        trials += screened(_nearby(kinds[:N_RACING], space), courses, tell)
+        trials += screened(_untried(_nearby(kinds[:N_RACING], space), trials), courses, tell)
         kinds = _best_of_each_kind(trials)
     finished = _raced(kinds, courses, space, n_rounds, tell)
     trials += [run.trial() for run in finished]
@@ -90,6 +92,30 @@ def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: 
     return [trials[candidate] for candidate in candidates if candidate in trials]
 
 
+def _beyond_the_edges(trials: Sequence[Trial], courses: Sequence[Course], watch: Watch) -> list[Trial]:
+    """Trials of random features beside the best, until the best lies inside the points tried, or at the ends."""
+    more: list[Trial] = []
+    while added := _beside(min([*trials, *more], key=lambda t: t.penalised_error), [*trials, *more]):
+        fresh = screened(added, courses, watch)
+        more += fresh
+        if len(fresh) < len(added):  # the watch ended it
+            break
+    return more
+
+
+def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
+    """The points beside the best that were not tried; a bandwidth that is new is tried with every ridge."""
+    learner = best.candidate.learner
+    if not isinstance(learner, RandomFourierRidge) or not np.isfinite(best.error):
+        return []
+    tried = [point_of(t.candidate.learner) for t in trials if t.candidate.recipe == best.candidate.recipe]
+    points = around(point_of(learner), tried)
+    widths = {p.bandwidth_factor for p in points} - {p.bandwidth_factor for p in tried}
+    ridges = {p.alpha for p in (*tried, *points)}
+    points += [Point(a, b) for a, b in product(sorted(ridges), sorted(widths)) if Point(a, b) not in points]
+    return [best.candidate._replace(learner=replace(learner, **point._asdict())) for point in points]
+
+
 def _raced(kinds: Sequence[Trial], courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) -> list[Run]:
     """The runs that may win, as far as each was taken; the leader of the race is the last."""
     # without a belief nothing changes from round to round: what was screened is final
@@ -102,8 +128,7 @@ def _raced(kinds: Sequence[Trial], courses: Sequence[Course], space: Space, n_ro
     if not raced:
         return finished
     if space.refine and space.alphas:
-        leader = min(raced, key=_penalised_error)
-        raced += [advanced(with_ridge(leader, a), some, tell) for a in _around(leader.candidate.alpha)]
+        raced += _other_ridges(min(raced, key=_penalised_error), some, tell)
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
     leading = min(raced, key=_penalised_error)
     leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
@@ -113,6 +138,19 @@ def _raced(kinds: Sequence[Trial], courses: Sequence[Course], space: Space, n_ro
             close = run.candidate.recipe.lags != leading.candidate.recipe.lags and _penalised_error(run) <= limit
             finished.append(advanced(run, n_rounds, tell) if close else run)
     return [*finished, leader]
+
+
+def _other_ridges(leader: Run, some: int, tell: Watch) -> list[Run]:
+    """Runs with ridges around that of the leader; random features go on beyond the edge, up to the end."""
+    alpha = leader.candidate.alpha
+    grows = isinstance(leader.candidate.learner, RandomFourierRidge)
+    found = {} if alpha is None else {alpha: leader}
+    added = _around(alpha)
+    while added:
+        found |= {a: advanced(with_ridge(leader, a), some, tell) for a in added}
+        best = min(found, key=lambda a: _penalised_error(found[a]))
+        added = [a for a in RIDGES.beside(best, found) if a not in found] if grows else []
+    return [run for run in found.values() if run is not leader]
 
 
 def _compressed(run: Run, ranks: Sequence[int], courses: Sequence[Course], some: int) -> Run:
@@ -137,19 +175,35 @@ def _nearby(kinds: Sequence[Trial], space: Space) -> list[Candidate]:
     return [t.candidate.with_alpha(a) for t in kinds for a in _around(t.candidate.alpha)] + others
 
 
+def _untried(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[Candidate]:
+    """The candidates that no trial equals; a ridge that was divided and multiplied differs by rounding."""
+    tried = {_rounded(trial.candidate) for trial in trials}
+    return [candidate for candidate in candidates if _rounded(candidate) not in tried]
+
+
+def _rounded(candidate: Candidate) -> tuple[Candidate, str]:
+    return candidate.kind, f"{candidate.alpha or 0.0:.6e}"
+
+
 def _racing(kinds: Sequence[Trial], space: Space) -> list[Candidate]:
     """The best kind with a belief for each number of lags, or the best of all kinds given one.
 
     More lags flatter F_0, and rounds of DAgger make up for fewer: so each number of lags has its runner.
     """
     if not space.racing_weights:
-        by_lags: dict[int, Candidate] = {}
-        for trial in kinds:
-            if trial.candidate.recipe.belief_weight > 0:
-                by_lags.setdefault(trial.candidate.recipe.lags, trial.candidate)
-        return list(by_lags.values())[:N_RACING]
-    entrants = product(kinds[: N_RACING - 1], (w for w in space.racing_weights if w > 0))
+        with_belief = [trial for trial in kinds if trial.candidate.recipe.belief_weight > 0]
+        return [trial.candidate for trial in _first_of_each_lags(with_belief)][:N_RACING]
+    firsts = _first_of_each_lags(kinds)
+    runners = [*firsts, *(trial for trial in kinds if trial not in firsts)][: N_RACING - 1]
+    entrants = product(runners, (w for w in space.racing_weights if w > 0))
     return [t.candidate._replace(recipe=replace(t.candidate.recipe, belief_weight=w)) for t, w in entrants]
+
+
+def _first_of_each_lags(kinds: Sequence[Trial]) -> list[Trial]:
+    by_lags: dict[int, Trial] = {}
+    for trial in kinds:
+        by_lags.setdefault(trial.candidate.recipe.lags, trial)
+    return list(by_lags.values())
 
 
 def _best_of_each_kind(trials: Iterable[Trial]) -> list[Trial]:

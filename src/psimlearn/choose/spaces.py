@@ -18,6 +18,8 @@ WIDEST = 3000
 """Inputs of a regressor beyond which more lags are not tried: the cost of a fit grows with their square."""
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-2, 1.0, 1e2)
 FOURIER_RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+FOURIER_BANDWIDTHS = (1.0, 4.0)
+"""Factors of the median distance; like the ridges, a grid that grows beyond its edges (`edges`)."""
 N_FOURIER = 1000
 """Random features; no more than rows to learn from, beyond which they cost much and add nothing."""
 BELIEF_WEIGHTS = (0.0, 1.0)
@@ -46,7 +48,8 @@ def fourier_space(settings: Settings, data: Trajectories, guide: Recipe, n_featu
     screened_weight = 0.0 if settings.belief_weight is None else settings.belief_weight
     recipes = tuple(replace(guide, lags=q, belief_weight=screened_weight) for q in lags)
     ranks = _ranks(settings, data.n_channels)
-    return Space((RandomFourierRidge(n_features),), recipes, FOURIER_RIDGES, racing_weights=weights, ranks=ranks)
+    learners = tuple(RandomFourierRidge(n_features, bandwidth_factor=b) for b in FOURIER_BANDWIDTHS)
+    return Space(learners, recipes, FOURIER_RIDGES, racing_weights=weights, ranks=ranks)
 
 
 def n_fourier(train: Trajectories) -> int:

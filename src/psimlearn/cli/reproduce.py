@@ -30,9 +30,10 @@ __all__ = ["reproduce"]
 def reproduce(names: tuple[str, ...], page_only: bool, **options: Any) -> int:
     """Run the paper's experiments and write reproduction.md, which shows our results beside the published ones.
 
-    NAME is appendix, features, fig2, table1, theorems or window; all of them by default. Each result is saved as soon
-    as it is computed: after Ctrl-C the same command continues. Recordings are read from the folder that PSIMLEARN_DATA
-    names; an experiment without its recordings is skipped, with a message. The appendix needs psimlearn[grad].
+    NAME is appendix, features, fig2, regime, table1, theorems or window; all of them by default. Each result is saved
+    as soon as it is computed: after Ctrl-C the same command continues. Recordings are read from the folder that
+    PSIMLEARN_DATA names; an experiment without its recordings is skipped, with a message. Back-propagation in the
+    appendix and in regime needs psimlearn[grad].
 
     \b
     Examples:

@@ -31,6 +31,7 @@ from psimlearn.datasets.video import frames as frames
 from psimlearn.datasets.video import ocean as ocean
 from psimlearn.datasets.video import pixels as pixels
 from psimlearn.datasets.video import principal_components as principal_components
+from psimlearn.datasets.walks import joint_angles as joint_angles
 from psimlearn.datasets.walks import walking as walking
 from psimlearn.recordings.tables import read as read
 
@@ -50,6 +51,7 @@ __all__ = [
     "frames",
     "glass_furnace",
     "hard_system",
+    "joint_angles",
     "long_memory_hmm",
     "long_memory_system",
     "noisy_pendulum",

@@ -7,19 +7,21 @@ import numpy as np
 
 from psimlearn.datasets.asfamc import read_amc, read_asf
 from psimlearn.datasets.cmu import WALKS
-from psimlearn.datasets.skeleton import positions
+from psimlearn.datasets.skeleton import DOFS, Motion, Skeleton, positions
 from psimlearn.datasets.store import dataset_path
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.archives import arrays
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
 
-__all__ = ["HEADINGS", "METRES_PER_UNIT", "N_FRAMES", "faced", "walking"]
+__all__ = ["HEADINGS", "METRES_PER_UNIT", "N_FRAMES", "faced", "joint_angles", "walking"]
 
 FOLDER = "mocap_cmu_walk"
 N_FRAMES = 300
 """Frames of each walk, at 120 a second."""
 METRES_PER_UNIT = 0.0254 / 0.45
+STILL = 1e-6
+"""Radians: the collarbones of these files do not move, but their angles differ by rounding."""
 
 HEADINGS = ("world", "first", "every")
 """The direction of walkers: as recorded, facing z in the first frame, or facing z in every frame."""
@@ -49,6 +51,26 @@ def walking(heading: str = "world", trials: Sequence[str] = WALKS) -> Trajectori
         names=[f"{bone}.{axis}" for bone in names[1:] for axis in "xyz"],
         ids=tuple(trials),
     )
+
+
+def joint_angles(trials: Sequence[str] = WALKS) -> Trajectories:
+    """The first 300 frames of each walk as joint angles in radians, 120 frames a second, from the ASF and AMC files.
+
+    Angles of the root, which say where the walker is, are left out, and so are angles that never change.
+
+    Args:
+        trials: subject and number, such as "07_01". A file that begins after frame 1 is taken from its first frame on.
+    """
+    if not trials:
+        raise SettingsError("trials must name at least one walk, such as '07_01'; received none.")
+    skeletons = _skeletons(trials)
+    walks = np.array([_motion(trial, skeletons[trial[:2]]).values[:N_FRAMES] for trial in trials])
+    bones = skeletons[trials[0][:2]].names
+    names = [f"{bone}.{axis}" for bone in bones for axis in DOFS]
+    rows = walks.reshape(len(trials), N_FRAMES, -1)
+    varying = np.ptp(rows, axis=(0, 1)) > STILL
+    kept = [i for i, name in enumerate(names) if varying[i] and not name.startswith(f"{bones[0]}.")]
+    return Trajectories.of(rows[:, :, kept], names=[names[i] for i in kept], ids=tuple(trials))
 
 
 def faced(
@@ -81,19 +103,36 @@ def _ready(trials: Sequence[str]) -> Parts:
 
 def _computed(trials: Sequence[str]) -> Parts:
     """Names and positions of parts by forward kinematics."""
-    skeletons = {subject: read_asf(_file(f"{subject}.asf")) for subject in sorted({trial[:2] for trial in trials})}
+    skeletons = _skeletons(trials)
     walks = []
     for trial in trials:
-        path = _file(f"{trial}.amc")
-        motion = read_amc(path, skeletons[trial[:2]])
-        if motion.first_frame != 1 or len(motion.values) < N_FRAMES:
-            last = motion.first_frame + len(motion.values) - 1
-            raise DataError(
-                f"{path}: required frames 1 to {N_FRAMES}, received {motion.first_frame} to {last}. This copy was cut: "
-                "get the whole file from http://mocap.cs.cmu.edu, or leave the trial out of trials=."
-            )
+        motion = _motion(trial, skeletons[trial[:2]])
+        if motion.first_frame != 1:
+            raise _cut(trial, motion)
         walks.append(positions(skeletons[trial[:2]], motion)[:N_FRAMES])
     return skeletons[trials[0][:2]].names, np.array(walks)
+
+
+def _skeletons(trials: Sequence[str]) -> dict[str, Skeleton]:
+    """The skeleton of each subject."""
+    return {subject: read_asf(_file(f"{subject}.asf")) for subject in sorted({trial[:2] for trial in trials})}
+
+
+def _motion(trial: str, skeleton: Skeleton) -> Motion:
+    """The motion of a walk, of enough frames."""
+    motion = read_amc(_file(f"{trial}.amc"), skeleton)
+    if len(motion.values) < N_FRAMES:
+        raise _cut(trial, motion)
+    return motion
+
+
+def _cut(trial: str, motion: Motion) -> DataError:
+    """The error that says which frames of a walk are missing."""
+    last = motion.first_frame + len(motion.values) - 1
+    return DataError(
+        f"{_file(f'{trial}.amc')}: required frames 1 to {N_FRAMES}, received {motion.first_frame} to {last}. This copy "
+        "was cut: get the whole file from http://mocap.cs.cmu.edu, or leave the trial out of trials=."
+    )
 
 
 def _file(name: str) -> Path:

@@ -88,11 +88,13 @@ def experiment(name: str, *, quick: bool = False) -> Experiment:
     """
     if name not in names():
         raise SettingsError(f"required the name of an experiment, one of {names()}, received {name!r}.")
-    content = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    content = _content(name)
     changes = content.pop("quick", {})
     if "sets_of" in content:
-        others = tomllib.loads((_folder() / f"{content['sets_of']}.toml").read_text(encoding="utf-8"))["sets"]
+        others = _content(content["sets_of"])["sets"]
         content["sets"] = {name: of for name, of in others.items() if name in content.get("sets", others)}
+    if "like" in content:
+        content |= _completed(content, _content(content["like"]))
     sets, methods = content["sets"], content["methods"]
     if quick:
         sets = {name: of | changes.get("set", {}) for name, of in sets.items() if name in changes.get("sets", sets)}
@@ -114,6 +116,21 @@ def experiment(name: str, *, quick: bool = False) -> Experiment:
         methods,
         content.get("published", {}),
     )
+
+
+def _completed(content: Settings, other: Settings) -> dict[str, Any]:
+    """Sets that say which set they are like, and methods of the same name, with the settings that they leave as is."""
+    models = {name: of["like"] for name, of in content["sets"].items() if "like" in of}
+    sets = {name: {**other["sets"].get(models.get(name), {}), **of} for name, of in content["sets"].items()}
+    return {
+        "sets": {name: {key: value for key, value in of.items() if key != "like"} for name, of in sets.items()},
+        "methods": {name: {**other["methods"].get(name, {}), **of} for name, of in content["methods"].items()},
+        "published": {name: other["published"][m] for name, m in models.items() if m in other["published"]},
+    }
+
+
+def _content(name: str) -> dict[str, Any]:
+    return tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def _folder() -> Any:

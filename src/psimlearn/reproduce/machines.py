@@ -1,18 +1,21 @@
 """Predictive state inference machines, each with settings chosen on held-out recordings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 
 from psimlearn.baselines.tuned import WORSE, Tuned
+from psimlearn.choose.edges import Point, around, point_of
 from psimlearn.estimator.psim import PSIM
 from psimlearn.filter import Features, Filter, Scaling, Stack, StackSquares
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.given import Given
-from psimlearn.reproduce.race import finished, raced
+from psimlearn.reproduce.race import Entrant, finished, raced
 from psimlearn.train.backprop import backprop, random_start
 from psimlearn.train.dagger import dagger
 from psimlearn.train.forward import forward
@@ -48,7 +51,7 @@ def tuned_dagger(
 
     Args:
         data: recordings.
-        alphas: ridges to choose from.
+        alphas: ridges to choose from. With random features the grid grows beyond a ridge or bandwidth on its edge.
         init: how the initial beliefs are made.
         recipe: "standard", or the literal algorithm "as published".
         standardise: measure each channel in its standard deviation. Otherwise all channels have one unit, to which
@@ -66,18 +69,19 @@ def tuned_dagger(
     settings = RECIPES[recipe] if standardise else replace(RECIPES[recipe], standardise=False)
     # squared errors have the unit of the observations, squared weights between observations have none: ridges scale
     unit = 1.0 if standardise else float(data.everything.values.var(axis=0).mean())
-    learners = [
-        _random_features(n_features, a, b, intercept=not literal)
-        if n_features
-        else Ridge(a * unit, intercept=not literal)
-        for a in alphas
-        for b in (bandwidths if n_features else (1.0,))
-    ]
 
     def rounds(train: Trajectories, learner: Learner[Any], n: int) -> Iterator[Round]:
         return dagger(train, data.held, features, learner, rng=data.rng, n_rounds=n, init=init, recipe=settings)
 
-    race = raced([(rounds(data.train, each, n_rounds), each) for each in learners], n_racing)
+    def entrants(learners: Iterable[Learner[Any]]) -> list[Entrant]:
+        return [(rounds(data.train, each, n_rounds), each) for each in learners]
+
+    if n_features:
+        map_of = partial(_random_features, n_features, intercept=not literal)
+        grid = [map_of(a, b) for a in alphas for b in bandwidths]
+        race = raced(entrants(grid), n_racing, lambda best, tried: entrants(starmap(map_of, _beyond(best, tried))))
+    else:
+        race = raced(entrants(Ridge(a * unit, intercept=not literal) for a in alphas), n_racing)
     winner, learner = race.winner, race.entrant
     again = finished(rounds(data.everything, learner, winner.number))
     refitted = again is not None and again.error <= WORSE * winner.error
@@ -85,6 +89,7 @@ def tuned_dagger(
         "alpha": learner.alpha,
         "bandwidth_factor": getattr(learner, "bandwidth_factor", None),
         "round": winner.number,
+        "tried": race.tried,
         "diverged": race.diverged,
         "refitted": refitted,
     }
@@ -96,8 +101,13 @@ def tuned_dagger(
 
 
 def _random_features(n_features: int, alpha: float, factor: float, *, intercept: bool = True) -> RandomFourierRidge:
-    """Random features with cosines and sines only, as in the paper."""
-    return RandomFourierRidge(n_features, alpha, raw_inputs=False, bandwidth_factor=factor, intercept=intercept)
+    """Random features with cosines and sines of independent directions only, as in the paper."""
+    return RandomFourierRidge(n_features, alpha, False, factor, intercept, orthogonal=False)
+
+
+def _beyond(best: RandomFourierRidge, tried: list[RandomFourierRidge]) -> list[Point]:
+    """The points beside the best one that have not raced."""
+    return around(point_of(best), [point_of(each) for each in tried])
 
 
 def tuned_backprop(

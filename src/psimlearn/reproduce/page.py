@@ -1,12 +1,14 @@
 """docs/reproduction.md, written from results; the page trains nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from psimlearn.reproduce import tables
+from psimlearn.reproduce.experiment import experiment
 from psimlearn.reproduce.figures import by_horizon, by_number
 from psimlearn.reproduce.read import Results, joined, results
 from psimlearn.reproduce.tables import short, title
+from psimlearn.reproduce.verdict import verdict_table
 
 __all__ = ["write_page"]
 
@@ -18,6 +20,7 @@ RATIOS = (
     ("PSIM-Linear_b", "PSIM-Linear"),
 )
 PAIRS = (*RATIOS[:3], ("PSIM-RFF", "IVR"), ("PSIM()", "PSIM-Linear"), ("PSIM()", "AR"), ("PSIM(auto)", "PSIM()"))
+IN_REGIME = (*PAIRS, ("PSIM-Linear_d+b", "PSIM-Linear"), ("PSIM-Linear, phi_2", "PSIM-Linear"))
 BY_GRADIENT = (
     "PSIM-Linear",
     "PSIM-Linear_b",
@@ -52,37 +55,34 @@ their errors, not the errors themselves.
 
 Each section begins with the claim of the paper, in italics.
 """
+VERDICT = """## Verdict
+
+Each claim of the paper about errors one step ahead, and the recordings on which it holds. A claim holds, or does not
+hold, where the paired difference over folds exceeds two of its standard errors; elsewhere it is not decided. Percent:
+the difference of the mean errors, relative to the error of the second method that the claim names. In brackets: folds
+that agree with the claim / folds.
+"""
 
 
 def write_page(folder: Path, docs: Path, *, quick: bool = False) -> Path:
     """Write the page and its figures from the results in a folder, and return the path of the page."""
-    sections = [HEAD]
+    alone = {name: of for name in SECTIONS if (of := results(folder, name, quick=quick)) is not None}
     beside = {"table1": "appendix", "appendix": "table1"}  # the same folds of the same sets
-    writers = {
-        "fig2": _number_of_trajectories,
-        "table1": _real_systems,
-        "appendix": _by_gradient,
-        "window": _two_methods,
-        "features": _two_methods,
-        "theorems": _theorems,
-    }
-    for name, section in writers.items():
-        found = results(folder, name, quick=quick)
-        if found is not None:
-            sections.append("\n\n".join([f"## {found.experiment.title}", f"*{found.experiment.claim}*"]))
-            other = results(folder, beside[name], quick=quick) if name in beside else None
-            sections.extend(section(found, other, docs))
-            if found.experiment.notes:
-                sections.append(found.experiment.notes)
+    found = {name: joined(of, alone.get(beside.get(name, ""))) for name, of in alone.items()}
+    sections = [HEAD, VERDICT + "\n" + verdict_table(found)] if found else [HEAD]
+    for name, of in found.items():
+        sections.append("\n\n".join([f"## {of.experiment.title}", f"*{of.experiment.claim}*"]))
+        sections.extend(SECTIONS[name](of, docs))
+        if of.experiment.notes:
+            sections.append(of.experiment.notes)
     path = docs / "reproduction.md"
     docs.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(section.strip() for section in sections) + "\n", encoding="utf-8")
     return path
 
 
-def _real_systems(table1: Results, appendix: Results | None, docs: Path) -> Iterable[str]:
+def _real_systems(found: Results, docs: Path) -> Iterable[str]:
     """Table 1 and Fig. 3."""
-    found = joined(table1, appendix)
     by_horizon(found, IN_FIGURE, docs / "figures" / "fig3.svg")
     sets = found.sets
     methods = [m for m in list(found.experiment.methods)[::-1] if any(m in found.methods(name) for name in sets)]
@@ -112,12 +112,13 @@ def _real_systems(table1: Results, appendix: Results | None, docs: Path) -> Iter
             "principal components; no method can predict the rest of the picture."
         )
         yield tables.errors_table(found, videos, methods, "pixels", 0)
-    minutes = sum(each["cpu"] for each in table1.found.values()) / 60
+    table1 = [m for m in methods if m in experiment("table1").methods]
+    minutes = sum(each["cpu"] for each in found.found.values() if each["method"] in table1) / 60
     yield (
         f"### What it costs\n\nSeconds of one core for one fold: choice of settings, training and test. All of Table "
         f"1 takes {minutes:.0f} minutes of processor time."
     )
-    yield tables.cost_table(table1, sets, methods)
+    yield tables.cost_table(found, sets, table1)
 
 
 def _verdicts(found: Results) -> Iterable[str]:
@@ -138,9 +139,36 @@ def _verdicts(found: Results) -> Iterable[str]:
         )
 
 
-def _by_gradient(appendix: Results, table1: Results | None, docs: Path) -> Iterable[str]:
+def _regime(found: Results, docs: Path) -> Iterable[str]:
+    """The methods of Table 1 on recordings that are sampled more coarsely, or noisy."""
+    sets = found.sets
+    methods = [m for m in list(found.experiment.methods)[::-1] if any(m in found.methods(name) for name in sets)]
+    n_run = {title(found, name): len(found.of(name, found.methods(name)[0])) for name in sets}
+    fewer = [f"{name}: {n} of {found.experiment.n_folds}" for name, n in n_run.items() if n < found.experiment.n_folds]
+    yield (
+        "### One-step error in percent of the trajectory power\n\nMeans over folds, against the rows as they were "
+        "recorded, noise included." + (f" Folds that were run: {', '.join(fewer)}; elsewhere all." if fewer else "")
+    )
+    yield tables.shares_table(found, sets, methods)
+    yield "### Paired differences\n\nAs above, one step ahead and at the farthest step, 5 (3 for video)."
+    yield tables.paired_table(
+        found, (*PAIRS, ("PSIM-Linear_d+b", "PSIM-Linear"), ("PSIM-Linear, phi_2", "PSIM-Linear"))
+    )
+    noisy = [name for name in sets if "clean" in found.of(name, found.methods(name)[0])[0]]
+    if noisy:
+        yield (
+            "### Errors against the rows without noise\n\nThe methods see noisy rows only, and chose their settings by "
+            "them; the predictions are scored by the rows before noise was added. One step ahead, mean +- deviation:"
+        )
+        yield tables.errors_table(found, noisy, methods, "clean", 0)
+        yield "At the farthest step:"
+        yield tables.errors_table(found, noisy, methods, "clean", -1)
+    yield "### What it costs\n\nSeconds of one core for one fold."
+    yield tables.cost_table(found, sets, methods)
+
+
+def _by_gradient(found: Results, docs: Path) -> Iterable[str]:
     """The appendix: methods that descend gradients beside the others, on the folds that all of them have."""
-    found = joined(appendix, table1)
     sets = [name for name in found.sets if set(BY_GRADIENT[1:3]) & set(found.methods(name))]
     for step, words in ((0, "One step ahead"), (-1, "At the farthest step, 5 (3 for video)")):
         yield f"{words}: mean +- deviation over the folds that all methods have."
@@ -154,13 +182,13 @@ def _by_gradient(appendix: Results, table1: Results | None, docs: Path) -> Itera
     yield tables.optimisers_table(found, sets, ("PSIM-Linear_b", "PSIM-Linear_d+b", "PSIM-RFF_b"))
 
 
-def _two_methods(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
+def _two_methods(found: Results, docs: Path) -> Iterable[str]:
     """One method against another on the same folds."""
     yield "One-step errors. Last column: the paired difference, and (folds on which the second is better / folds)."
     yield tables.two_methods_table(found)
 
 
-def _number_of_trajectories(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
+def _number_of_trajectories(found: Results, docs: Path) -> Iterable[str]:
     """Fig. 2."""
     groups: dict[str, list[str]] = {}
     for name in found.sets:
@@ -177,7 +205,7 @@ def _number_of_trajectories(found: Results, _: Results | None, docs: Path) -> It
         yield tables.excess_table(found, group, sizes, "excess", "log")
 
 
-def _theorems(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
+def _theorems(found: Results, docs: Path) -> Iterable[str]:
     """DAgger's bound by number of rounds, and Forward Training's error by length of the recordings."""
     for name in found.sets:
         for method in found.methods(name):
@@ -192,3 +220,15 @@ def _theorems(found: Results, _: Results | None, docs: Path) -> Iterable[str]:
         )
         columns = dict(zip(lengths, lengths, strict=True))
         yield tables.excess_table(found, "", columns, "excess_from_the_first_row", "times M")
+
+
+SECTIONS: dict[str, Callable[[Results, Path], Iterable[str]]] = {
+    "fig2": _number_of_trajectories,
+    "table1": _real_systems,
+    "regime": _regime,
+    "appendix": _by_gradient,
+    "window": _two_methods,
+    "features": _two_methods,
+    "theorems": _theorems,
+}
+"""The sections of the page, in their order, by the names of their experiments."""

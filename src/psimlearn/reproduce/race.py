@@ -1,6 +1,6 @@
 """Training with several settings at once: the setting that leads after some rounds continues alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -9,7 +9,10 @@ import numpy as np
 from psimlearn.errors import DivergedError
 from psimlearn.train.score import Round, best
 
-__all__ = ["Race", "finished", "raced"]
+__all__ = ["Entrant", "Race", "finished", "raced"]
+
+Entrant = tuple[Iterator[Round], Any]
+"""The rounds of a setting, and the setting."""
 
 
 class Race(NamedTuple):
@@ -21,14 +24,40 @@ class Race(NamedTuple):
     """The winning setting."""
     diverged: int
     """How many settings had diverged when the race was decided."""
+    tried: int
+    """How many settings raced."""
 
 
-def raced(entrants: list[tuple[Iterator[Round], Any]], n_racing: int) -> Race:
-    """Run `n_racing` rounds of every entrant, and all rounds of the one with the least error so far."""
-    starts = [(_run(islice(rounds, n_racing + 1)), rounds, entrant) for rounds, entrant in entrants]
-    errors = [min((r.error for r in begun), default=np.inf) for begun, _, _ in starts]
-    begun, rounds, entrant = starts[int(np.argmin(errors))]
-    return Race(best(begun + _run(rounds)), entrant, int(np.isinf(errors).sum()))
+class _Begun(NamedTuple):
+    """An entrant after the first rounds."""
+
+    done: list[Round]
+    rest: Iterator[Round]
+    setting: Any
+
+    @property
+    def error(self) -> float:
+        """The least error so far."""
+        return min((round.error for round in self.done), default=np.inf)
+
+
+def raced(
+    entrants: list[Entrant], n_racing: int, more: Callable[[Any, list[Any]], list[Entrant]] | None = None
+) -> Race:
+    """Run `n_racing` rounds of every entrant, and all rounds of the one with the least error so far.
+
+    Args:
+        entrants: the settings that race.
+        n_racing: how many rounds decide the race.
+        more: given the leading setting and all that raced, further entrants; the race is decided when there are none.
+    """
+    begun: list[_Begun] = []
+    while entrants:
+        begun += [_Begun(_run(islice(rounds, n_racing + 1)), rounds, setting) for rounds, setting in entrants]
+        leader = min(begun, key=lambda each: each.error)
+        entrants = [] if more is None else more(leader.setting, [each.setting for each in begun])
+    diverged = sum(np.isinf(each.error) for each in begun)
+    return Race(best(leader.done + _run(leader.rest)), leader.setting, int(diverged), len(begun))
 
 
 def _run(rounds: Iterator[Round]) -> list[Round]:

@@ -1,7 +1,8 @@
 """Data of a job: recordings cut into folds, or a system simulated anew for each fold."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from psimlearn.datasets import (
     PrincipalComponents,
     beach,
     flag,
+    joint_angles,
     long_memory_system,
     ocean,
     pixels,
@@ -30,7 +32,8 @@ __all__ = ["Fold", "fold_of", "missing"]
 VIDEOS: dict[str, Callable[[], np.ndarray]] = {"beach": beach, "flag": flag, "ocean": ocean}
 RECORDINGS: dict[str, Callable[[Mapping[str, Any]], Trajectories]] = {
     "snap_assembly": lambda of: snap_assembly(of["which"]),
-    "walking": lambda of: walking(of["heading"]),
+    "walking": lambda of: _of_parts(walking(of["heading"]), of.get("parts")),
+    "joint_angles": lambda of: joint_angles(of["trials"]),
 }
 SYSTEMS: dict[str, Callable[[np.random.Generator], LinearSystem]] = {
     "long_memory_system": lambda _: long_memory_system(),
@@ -54,22 +57,27 @@ class Fold(NamedTuple):
     horizon: int
     picture: Picture | None = None
     """The film of the test, where errors are reported in pixels too."""
+    clean: Trajectories | None = None
+    """The recordings to score on without noise, where noise was added."""
     system: LinearSystem | None = None
     """The system, where recordings are simulated."""
 
     def score(self, forecaster: Forecaster) -> dict[str, Any]:
-        """Errors by horizon; in pixels too for films, and beside the optimum for simulated systems."""
-        found: dict[str, Any] = {
-            "errors": errors_by_horizon(forecaster, self.test, self.horizon, skip=self.skip).tolist(),
-            "power": power(self.test),
-        }
+        """Errors by horizon; also in pixels for films, without noise where it was added, and beside the optimum."""
+        found: dict[str, Any] = {"errors": self._errors(forecaster, self.test), "power": power(self.test)}
         if self.picture is not None:
-            shown = _Shown(forecaster, self)
-            errors = errors_by_horizon(shown, self.picture.pixels, self.horizon, skip=self.skip)
-            found["pixels"] = errors.tolist()
+            shown = _Instead(forecaster, self.test, self.picture.components.restore)
+            found["pixels"] = self._errors(shown, self.picture.pixels)
+        if self.clean is not None:
+            found["clean"] = self._errors(_Instead(forecaster, self.test), self.clean)
+            found["clean_power"] = power(self.clean)
         if self.system is not None:
             found |= self._beside_the_optimum(forecaster, self.system)
         return found
+
+    def _errors(self, forecaster: Forecaster, truth: Trajectories) -> list[float]:
+        errors: list[float] = errors_by_horizon(forecaster, truth, self.horizon, skip=self.skip).tolist()
+        return errors
 
     def _beside_the_optimum(self, forecaster: Forecaster, system: LinearSystem) -> dict[str, Any]:
         """The excess of the one-step error over the Kalman filter's, relative to the Kalman filter's.
@@ -89,17 +97,17 @@ class Fold(NamedTuple):
         }
 
 
-class _Shown(NamedTuple):
-    """A forecaster of principal components as one of pixels."""
+class _Instead(NamedTuple):
+    """A forecaster that sees other recordings than those that it is scored on: components of pixels, or noisy rows."""
 
     forecaster: Forecaster
-    fold: Fold
+    seen: Trajectories
+    shown: Callable[[np.ndarray], np.ndarray] = np.asarray
+    """How to read predictions as rows of the recordings that are scored."""
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon p"]:
-        """Predictions of the components, as pixels."""
-        assert self.fold.picture is not None
-        assert trajectories is self.fold.picture.pixels
-        return self.fold.picture.components.restore(self.forecaster.forecast(self.fold.test, horizon))
+        """Predictions from the recordings seen, which have the rows of `trajectories`."""
+        return self.shown(self.forecaster.forecast(self.seen, horizon))
 
 
 def fold_of(settings: Mapping[str, Any]) -> Fold:
@@ -109,13 +117,48 @@ def fold_of(settings: Mapping[str, Any]) -> Fold:
         return _simulated(of, np.random.default_rng([settings["seed"], index]))
     rng = np.random.default_rng(settings["seed"])
     if of["source"] in VIDEOS:
-        return _film(of, settings["n_folds"], index)
-    train, test = list(folds(RECORDINGS[of["source"]](of), settings["n_folds"], rng))[index]
+        fold = _film(of, settings["n_folds"], index)
+    else:
+        fold = _recorded(of, settings["n_folds"], index, rng)
+    return _noisy(fold, of["noise"], np.random.default_rng([settings["seed"], index])) if "noise" in of else fold
+
+
+def _recorded(of: Mapping[str, Any], n_folds: int, index: int, rng: np.random.Generator) -> Fold:
+    """Whole recordings are tested."""
+    recordings = _thinned(RECORDINGS[of["source"]](of), of.get("every", 1))
+    train, test = list(folds(recordings, n_folds, rng))[index]
     # plain moments, not `standardisation`: they round otherwise, and training with squares amplifies that to 3 %
     scale = train.values.std(axis=0) if of["units"] == "standard deviations" else np.ones(train.n_channels)
     scaling = Scaling(train.values.mean(axis=0), scale)
     train, test = (replace(each, values=scaling(each.values)) for each in (train, test))
     return Fold(train, test, of["skip"], of["window"])
+
+
+def _noisy(fold: Fold, noise: float, rng: np.random.Generator) -> Fold:
+    """The fold with noise added to every row, in training and test: so many standard deviations of each channel."""
+    unit = noise * fold.train.values.std(axis=0)
+    train, test = (
+        replace(each, values=each.values + unit * rng.standard_normal(each.values.shape))
+        for each in (fold.train, fold.test)
+    )
+    return fold._replace(train=train, test=test, clean=fold.test)
+
+
+def _thinned(recordings: Trajectories, every: int) -> Trajectories:
+    """Every so many rows of each recording, from its first row on."""
+    if every == 1:
+        return recordings
+    rows = [np.arange(start, end, every) for start, end in pairwise(recordings.offsets)]
+    return replace(recordings.stretches(rows), ids=recordings.ids)
+
+
+def _of_parts(recordings: Trajectories, parts: Sequence[str] | None) -> Trajectories:
+    """The channels of some parts of the body; all for None."""
+    if parts is None:
+        return recordings
+    assert recordings.names is not None
+    kept = [i for i, name in enumerate(recordings.names) if name.split(".")[0] in parts]
+    return replace(recordings, values=recordings.values[:, kept], names=tuple(recordings.names[i] for i in kept))
 
 
 def missing(of: Mapping[str, Any]) -> str:
@@ -132,7 +175,7 @@ def missing(of: Mapping[str, Any]) -> str:
 
 def _film(of: Mapping[str, Any], n_folds: int, index: int) -> Fold:
     """One stretch of time is tested; frames before and after it, except a gap, train, cut into pieces."""
-    film = pixels(VIDEOS[of["source"]]())
+    film = pixels(VIDEOS[of["source"]]()[:: of.get("every", 1)])
     train, test = list(time_folds(film, n_folds, of["gap"]))[index]
     pieces = _cut(train, of["piece"])
     components = principal_components(pieces, of["n_components"])

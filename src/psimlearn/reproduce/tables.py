@@ -14,10 +14,12 @@ __all__ = [
     "errors_table",
     "excess_table",
     "gradient_table",
+    "markdown",
     "optimisers_table",
     "paired_table",
     "published_table",
     "ratios_table",
+    "shares_table",
     "short",
     "title",
     "two_methods_table",
@@ -43,7 +45,7 @@ def errors_table(found: Results, sets: Sequence[str], methods: Sequence[str], me
     rows = [[method, *cells] for method, *cells in zip(methods, *columns, strict=True)]
     if measure == "errors":
         rows.append(["trajectory power", *(short(found.values(name, methods[0], "power").mean()) for name in sets)])
-    return _table(["", *(title(found, name) for name in sets)], rows)
+    return markdown(["", *(title(found, name) for name in sets)], rows)
 
 
 def _cells(found: Results, name: str, methods: Sequence[str], measure: str, step: int) -> list[str]:
@@ -60,6 +62,20 @@ def _cell(errors: np.ndarray, n_folds: int, least: float) -> str:
     return f"**{_spread(errors)}**" if errors.mean() == least else _spread(errors)
 
 
+def shares_table(found: Results, sets: Sequence[str], methods: Sequence[str]) -> str:
+    """The one-step error in percent of the trajectory power, ours and where there is one the paper's."""
+    rows = []
+    for name in sets:
+        power = found.values(name, found.methods(name)[0], "power").mean()
+        errors = {m: found.values(name, m, "errors")[:, 0].mean() for m in methods if m in found.methods(name)}
+        rows.append([title(found, name), *(f"{errors[m] / power:.2%}" if m in errors else "" for m in methods)])
+        printed = found.experiment.published.get(name, {})
+        if printed:
+            paper = [f"{printed[m][0] / printed['power']:.1%}" if m in printed else "" for m in methods]
+            rows.append([f"{found.experiment.sets[name]['stands_for']}, printed", *paper])
+    return markdown(["", *methods], rows)
+
+
 def published_table(found: Results) -> str:
     """The errors that the paper prints."""
     printed = {name: errors for name, errors in found.experiment.published.items() if name in found.sets}
@@ -69,7 +85,7 @@ def published_table(found: Results) -> str:
     header = ["", *(found.experiment.sets[name].get("stands_for", name) for name in printed)]
     rows = [[m, *(f"{short(errors[m][0])} +- {short(errors[m][1])}" for errors in printed.values())] for m in methods]
     rows.append(["trajectory power", *(short(errors["power"]) for errors in printed.values())])
-    return _table(header, rows)
+    return markdown(header, rows)
 
 
 def ratios_table(found: Results, pairs: Pairs) -> str:
@@ -86,7 +102,7 @@ def ratios_table(found: Results, pairs: Pairs) -> str:
                 ours = f"{errors[first] / errors[second]:.2f}"
             cells.append(ours + (f" ({printed[first][0] / printed[second][0]:.2f})" if printed else ""))
         rows.append(cells)
-    return _table(["ours (paper's)", *(f"{first} / {second}" for first, second in pairs)], rows)
+    return markdown(["ours (paper's)", *(f"{first} / {second}" for first, second in pairs)], rows)
 
 
 def paired_table(found: Results, pairs: Pairs) -> str:
@@ -102,7 +118,7 @@ def paired_table(found: Results, pairs: Pairs) -> str:
                 cells.append("" if compared is None else _difference(compared, first, second, far))
             if any(cells[2:]):
                 rows.append(cells)
-    return _table(header, rows)
+    return markdown(header, rows)
 
 
 def _difference(compared: Comparison, first: str, second: str, far: bool) -> str:
@@ -125,7 +141,7 @@ def cost_table(found: Results, sets: Sequence[str], methods: Sequence[str]) -> s
         for m in methods
         if m in found.experiment.methods
     ]
-    return _table(header, rows)
+    return markdown(header, rows)
 
 
 # -- of methods that descend gradients -------------------------------------------------------------------------------
@@ -143,13 +159,13 @@ def gradient_table(found: Results, sets: Sequence[str], methods: Sequence[str], 
         if printed and step == 0:
             paper = [short(printed[m]) if m in printed else "" for m in methods]
             rows.append([found.experiment.sets[name]["stands_for"] + ", printed", "10", *paper])
-    return _table(["", "folds", *methods], rows)
+    return markdown(["", "folds", *methods], rows)
 
 
 def optimisers_table(found: Results, sets: Sequence[str], methods: Sequence[str]) -> str:
     """Which optimisers won their race, on how many folds, and their median number of epochs."""
     header = ["", *(title(found, name) for name in sets)]
-    return _table(header, [[m, *(_leaders(found, name, m) for name in sets)] for m in methods])
+    return markdown(header, [[m, *(_leaders(found, name, m) for name in sets)] for m in methods])
 
 
 def _leaders(found: Results, name: str, method: str) -> str:
@@ -173,7 +189,7 @@ def two_methods_table(found: Results) -> str:
         ratios = [f"{a.mean() / b.mean():.3f}", f"{printed:.2f}" if printed else ""]
         paired = _difference(compared, first, second, False)
         rows.append([title(found, name), _spread(b), _spread(a), *ratios, paired])
-    return _table(["", second, first, "ratio", "paper's ratio", "paired"], rows)
+    return markdown(["", second, first, "ratio", "paper's ratio", "paired"], rows)
 
 
 def excess_table(found: Results, corner: str, sets: dict[str, str], excess: str, form: str) -> str:
@@ -194,7 +210,7 @@ def excess_table(found: Results, corner: str, sets: dict[str, str], excess: str,
         else:
             sizes = {name: found.experiment.sets[name]["n_trajectories"] for name in sets}
             rows.append([m, *(f"{sizes[name] * median:.1f}" for name, median in medians.items())])
-    return _table([corner, *sets.values()], rows)
+    return markdown([corner, *sets.values()], rows)
 
 
 def bounds_table(found: Results, name: str, method: str) -> str:
@@ -221,7 +237,7 @@ def bounds_table(found: Results, name: str, method: str) -> str:
             ]
         )
     header = ["N", "gamma_N", "its bound", "eps_N", "min L_n", "min <= gamma + eps", "finite-sample term"]
-    table = _table([*header, "loss on new recordings", "<= all three"], rows)
+    table = markdown([*header, "loss on new recordings", "<= all three"], rows)
     words = f"means over {len(systems)} random systems, and on how many systems each inequality holds"
     return f"DAgger, {name}: {words}.\n\n{table}"
 
@@ -246,6 +262,7 @@ def _spread(values: np.ndarray) -> str:
     return short(values.mean()) + (f" +- {short(values.std(ddof=1), 2)}" if len(values) > 1 else "")
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
