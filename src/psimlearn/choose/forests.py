@@ -22,7 +22,7 @@ from psimlearn.train.recipe import Recipe
 
 __all__ = ["enough_for_trees", "tree_search"]
 
-RIDGES = (1e-6, 1e-4, 1e-2)
+RIDGES = (1e-5, 1e-3)
 LEAVES = (2, 6)
 """The fewest examples in a leaf: few where the data have little noise."""
 FEW, MANY = 15, 60
@@ -40,16 +40,17 @@ def enough_for_trees(courses: Sequence[Course], settings: Settings) -> bool:
 
 
 def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, tell: Watch) -> tuple[Run, list[Trial]]:
-    """The best trees, with the prior and level weight of `guide`, with which linear regression did best.
+    """The best trees, with the prior of `guide`, with which linear regression did best, and perhaps its level weight.
 
     Returns:
         The winning run, and a trial of everything that was tried.
     """
-    recipe = _recipe(courses[0], settings, guide)
-    trials = screened([Candidate(recipe, RidgeAndTrees(alpha, FEW)) for alpha in RIDGES], courses, tell)
+    recipes = _recipes(courses[0], settings, guide)
+    kinds = [Candidate(recipe, RidgeAndTrees(alpha, FEW)) for recipe in recipes for alpha in RIDGES]
+    trials = screened(kinds, courses, tell)
     trials += screened([_with(_best(trials), min_leaf=leaf) for leaf in LEAVES[1:]], courses, tell)
     (run,) = runs([_with(_best(trials), n_trees=MANY)], courses)
-    run = advanced(run, settings.n_rounds if recipe.belief_weight else 0, tell)
+    run = advanced(run, settings.n_rounds if run.candidate.recipe.belief_weight else 0, tell)
     if not np.isfinite(run.trial().error):
         raise DivergedError(
             "required trees with a finite closed-loop error, received none: every filter diverged. Use belief_weight=0 "
@@ -58,14 +59,19 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
     return run, [*trials, run.trial()]
 
 
-def _recipe(course: Course, settings: Settings, guide: Recipe) -> Recipe:
-    """The guide, with the settings given; else with lags over two windows and no belief."""
+def _recipes(course: Course, settings: Settings, guide: Recipe) -> list[Recipe]:
+    """The guide, with the settings given; else with lags over two windows and no belief, on levels and on changes.
+
+    A ridge on changes leaves less one step ahead, and a ridge on levels often more for trees several steps ahead.
+    """
     if settings.literal:
-        return settings.standard
+        return [settings.standard]
     window = settings.features.window
     fits = 2 * window * course.ground.train.n_channels <= WIDEST
     lags = settings.lags or (2 * window if fits else guide.lags)
-    return replace(guide, lags=lags, belief_weight=settings.belief_weight or 0.0)
+    recipe = replace(guide, lags=lags, belief_weight=settings.belief_weight or 0.0)
+    levels = {recipe.level_weight, None} if settings.level_weight == "auto" else {recipe.level_weight}
+    return [replace(recipe, level_weight=level) for level in sorted(levels, key=str)]
 
 
 def _best(trials: Sequence[Trial]) -> Candidate:

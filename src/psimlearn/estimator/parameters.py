@@ -160,10 +160,13 @@ def _for_likelihood(settings: Settings) -> Settings:
 
 def _check_together(settings: Settings) -> None:
     """Refuse parameters that others would overrule; `train.recipe.check` refuses the rest."""
+    if settings.trainer != "dagger" and (settings.learner == "trees" or isinstance(settings.learner, RidgeAndTrees)):
+        raise SettingsError(
+            f"trainer={settings.trainer!r}: required a learner with gradients, or one that learns from the few rows of "
+            f"each time step, received learner={settings.learner!r}; use trainer='dagger'."
+        )
     if settings.trainer.endswith("backprop") and (
-        isinstance(settings.learner, SklearnLearner | RidgeAndTrees)
-        or settings.learner == "trees"
-        or type(settings.features) not in FEATURES.values()
+        isinstance(settings.learner, SklearnLearner) or type(settings.features) not in FEATURES.values()
     ):
         raise SettingsError(
             f"trainer={settings.trainer!r}: required linear or random Fourier regression and features of "

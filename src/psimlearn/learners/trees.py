@@ -154,7 +154,7 @@ def _split_off(tree: Any) -> Trees:
 def _below(threshold: Float[np.ndarray, " splits"]) -> Float[np.ndarray, " splits"]:
     """The largest numbers of float32 that are not above: float32 numbers go the same ways at these thresholds."""
     nearest = threshold.astype(np.float32)
-    return np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+    return np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest).astype(np.float64)
 
 
 def _directions(errors: Y) -> Float[np.ndarray, "s q"]:
@@ -171,4 +171,4 @@ def _keys(known: Float[np.ndarray, "b k"], y: Y) -> Int[np.ndarray, " b"]:
     odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     mixed = (bits ^ (bits >> np.uint64(29))) @ odd  # products of whole numbers wrap around, as a hash may
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed ^ (mixed >> np.uint64(29))) >> np.uint64(1)
+    return np.asarray((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(1), dtype=np.int64)
