@@ -1,5 +1,6 @@
 """Trees in a fit: chosen where they pay, saved, gone on with, refused where they cannot be."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import psimlearn
 from psimlearn.choose import forests
 from psimlearn.choose.advice import advice
-from psimlearn.datasets import hard_system, long_memory_system, noisy_pendulum, random_system
+from psimlearn.datasets import LinearSystem, hard_system, long_memory_system, noisy_pendulum, random_system
 from psimlearn.errors import ModelFileError, PsimlearnWarning, SettingsError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import errors_by_horizon
@@ -99,11 +100,16 @@ def test_trees_need_dagger(trainer: str, learner: Any) -> None:
 
 def test_too_few_rows_to_choose() -> None:
     model = PSIM(window=1, learner="trees").fit(RNG(0).standard_normal((20, 1)))
+    assert isinstance(model.learner_, RidgeAndTrees)
     assert model.learner_.alpha == 1.0
     assert isinstance(model.filter_.regressors[0], Forest)
 
 
-LINEAR = [random_system, random_system, random_system, hard_system, lambda rng: long_memory_system()]
+LINEAR: list[Callable[[np.random.Generator], LinearSystem]] = [
+    *[random_system] * 3,
+    hard_system,
+    lambda _: long_memory_system(),
+]
 
 
 @pytest.mark.parametrize("seed", range(len(LINEAR)))

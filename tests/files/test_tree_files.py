@@ -39,7 +39,7 @@ def changed(name: str, at: int, value: float) -> bytes:
         ("right", 0, 3, "one place for every split and leaf"),  # beyond the last split
         ("left", 0, -7, "one place for every split and leaf"),  # beyond the last leaf
         ("roots", 0, 1, "one place for every split and leaf"),
-        ("roots", 0, 2.0**30, "one place for every split and leaf"),
+        ("roots", 0, 2.0**63, "whole numbers up to"),
         ("left", 0, np.nan, "finite"),
         ("threshold", 0, np.inf, "finite"),
         ("values", 0, np.nan, "finite"),

@@ -140,7 +140,8 @@ def _check_forest(group: Group) -> None:
     """Every split and every leaf has one place, and every split stands before the splits below it."""
     all_finite(group)
     for name in NODES:
-        group.require(name, group.arrays[name] % 1 == 0, "whole numbers")
+        array = group.arrays[name]
+        group.require(name, (array % 1 == 0) & (np.abs(array) <= MOST_NODES), "whole numbers up to 2^24")
     left, right, roots = (group.arrays[name].astype(np.int64) for name in ("left", "right", "roots"))
     for name, children in (("left", left), ("right", right)):
         rises = (children < 0) | (children > np.arange(len(children)))
