@@ -20,6 +20,8 @@ MOST_DEPTH = 64
 """The most splits from the root of a tree to a leaf: bounds the time of a step, whatever a file holds."""
 AT_ONCE = 1 << 16
 """The number of (row, tree) pairs that descend together, so that they stay in cache."""
+STRIDE = 8
+"""The number of splits after which pairs that have reached a leaf are left out."""
 SUMMED = 1 << 20
 """The number of leaf values that are gathered at a time: bounds memory."""
 
@@ -75,14 +77,17 @@ class Trees:
     def _leaves(self, x: Float[np.ndarray, "b k"]) -> Int[np.ndarray, " pairs"]:
         """The number of the leaf that each row reaches in each tree, row by row."""
         feature, threshold, children, first = self._nodes
-        b, k = x.shape
-        node, flat = np.tile(first, b), x.reshape(-1)
-        row = np.repeat(np.arange(0, b * k, k), len(first)) if b > 1 else 0
-        for _ in range(self.depth):
-            value = flat.take(feature.take(node) + row)
-            node = children.take(2 * node + (value > threshold.take(node)))
-        node -= len(self.feature)
-        return node
+        (b, k), flat, n_splits = x.shape, x.reshape(-1), len(self.feature)
+        leaf = np.empty(b * len(first), dtype=np.int64)
+        pair, node, row = np.arange(len(leaf)), np.tile(first, b), np.repeat(np.arange(0, b * k, k), len(first))
+        while len(pair):
+            for _ in range(STRIDE):
+                value = flat.take(feature.take(node) + row)
+                node = children.take(2 * node + (value > threshold.take(node)))
+            leaf[pair] = node - n_splits
+            going = node < n_splits
+            pair, node, row = pair[going], node[going], row[going]
+        return leaf
 
     @cached_property
     def _nodes(self) -> _Nodes:
