@@ -53,7 +53,7 @@ def test_trees_beat_a_line_where_the_system_switches() -> None:
 
 
 def test_auto_tries_trees_where_there_are_rows_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forests, "MANY", 20)
+    monkeypatch.setattr(forests, "MANY", 4)
     for enough in (10**6, 100):
         monkeypatch.setattr(forests, "ENOUGH_ROWS", enough)
         model = PSIM(**GIVEN, learner="auto").fit(switching(0, m=5))
@@ -83,7 +83,7 @@ def test_trees_come_back_from_a_file_without_scikit_learn(tmp_path: Path) -> Non
 
 
 def test_trees_learn_on_from_more_recordings() -> None:
-    few = PSIM(**GIVEN, learner=RidgeAndTrees(1e-3, 10)).fit(switching(0, m=4))
+    few = PSIM(**GIVEN, learner=RidgeAndTrees(1e-3, 1, 10)).fit(switching(0, m=4))
     before = error(few)
     with pytest.warns(PsimlearnWarning, match="is due"):
         few.partial_fit(switching(3, m=30))
@@ -126,9 +126,11 @@ def test_a_nonlinear_system_is_told_with_its_gain() -> None:
     assert isinstance(model.filter_.regressors[0], Linear)
     gains = model.report_["nonlinear"]
     assert max(gains) > 0.1
-    assert f'{max(gains):.0%} off the held-out error 3 steps ahead; try learner="auto"' in model.summary()
+    changes = ", ".join(f"{-100 * gain:+.0f}" for gain in gains)
+    assert f'held-out error 1 to 3 steps ahead by {changes} %; try learner="auto"' in model.summary()
 
 
 def test_the_advice_in_words() -> None:
     assert advice(None) == advice([0.049, -0.2]) == advice([float("nan")]) == []
-    assert "12% off the held-out error 1 step ahead" in advice([0.12, 0.1])[0]
+    assert "the held-out error 1 to 2 steps ahead by -12, +3 %; try" in advice([0.12, -0.03])[0]
+    assert "the held-out error 1 step ahead by -50 %; try" in advice([0.5])[0]

@@ -29,7 +29,7 @@ def rounded(forest: RandomForestRegressor) -> RandomForestRegressor:
 def test_trees_equal_scikit_learn(kind: type[RandomForestRegressor], leaf: int) -> None:
     x, y = examples(300)
     forest = kind(20, min_samples_leaf=leaf, random_state=0).fit(x, y)
-    trees = stacked_trees(forest)
+    trees = stacked_trees(forest.estimators_)
     new = np.concatenate([x, RNG(1).standard_normal((100, 7)), np.full((1, 7), 1e300), np.full((1, 7), -1e30)])
     at_thresholds = np.resize(trees.threshold, (50, 7)) if leaf < 200 else new[:50]
     for rows in (new[:-2], at_thresholds, np.nextafter(at_thresholds, np.inf)):
@@ -41,7 +41,7 @@ def test_trees_equal_scikit_learn(kind: type[RandomForestRegressor], leaf: int) 
 
 def test_many_rows_go_in_parts() -> None:
     x, y = examples(300)
-    trees = stacked_trees(ExtraTreesRegressor(30, random_state=0).fit(x, y))
+    trees = stacked_trees(ExtraTreesRegressor(30, random_state=0).fit(x, y).estimators_)
     many = RNG(2).standard_normal((AT_ONCE // 30 + 100, 7))
     np.testing.assert_array_equal(trees(many)[-50:], trees(many[-50:]))
 
@@ -49,7 +49,7 @@ def test_many_rows_go_in_parts() -> None:
 def test_a_forest_works_in_two_parts() -> None:
     rng = RNG(3)
     x, y = examples(200, k=5)
-    trees = stacked_trees(ExtraTreesRegressor(5, random_state=0).fit(x, y))
+    trees = stacked_trees(ExtraTreesRegressor(5, random_state=0).fit(x, y).estimators_)
     linear = Linear(rng.standard_normal((9, 6)), rng.standard_normal(6))
     forest = Forest(linear, trees, rng.standard_normal((3, 6)), 4)
     z = rng.standard_normal((50, 9))
@@ -60,7 +60,7 @@ def test_a_forest_works_in_two_parts() -> None:
 
 def test_a_row_that_is_not_finite_has_no_answer() -> None:
     x, y = examples(50, k=2, q=1)
-    trees = stacked_trees(ExtraTreesRegressor(3, random_state=0).fit(x, y[:, 0]))
+    trees = stacked_trees(ExtraTreesRegressor(3, random_state=0).fit(x, y[:, 0]).estimators_)
     forest = Forest(Linear(np.ones((2, 1)), np.zeros(1)), trees, np.ones((1, 1)), 0)
     assert np.isnan(forest(np.array([[np.nan, 0.0]]))).all()
 

@@ -1,5 +1,6 @@
 """Ridge and trees: each part against scikit-learn; the sample in any grouping of the examples."""
 
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -10,7 +11,7 @@ from oracles import stacked_ridge
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Forest
 from psimlearn.learners import Ridge
-from psimlearn.learners.trees import RidgeAndTrees, SumsAndSample
+from psimlearn.learners.trees import STRONGER, RidgeAndTrees, SumsAndSample
 
 RNG = np.random.default_rng
 FED = 2
@@ -25,7 +26,7 @@ def examples(n: int = 400, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarr
 
 
 def prepared(**settings: Any) -> RidgeAndTrees:
-    learner = RidgeAndTrees(**{"alpha": 1e-3, "n_trees": 20, "n_fed": FED} | settings)
+    learner = RidgeAndTrees(**{"alpha": 1e-3, "n_ridges": 1, "n_trees": 20, "n_fed": FED} | settings)
     return learner.prepare(examples()[0], RNG(0))
 
 
@@ -55,6 +56,20 @@ def test_trees_follow_what_the_ridge_cannot() -> None:
     moved = new + np.where(np.arange(6) < FED, 1.0, 0.0)  # another belief moves the linear part only
     fitted = learner.solve(stats)
     np.testing.assert_allclose(fitted(moved) - fitted(new), fitted.linear(moved) - fitted.linear(new), atol=1e-12)
+
+
+def test_several_ridges_are_averaged() -> None:
+    """Each has trees on its errors, and the filter is the mean of all."""
+    (z, y), (new, _) = examples(noise=0.5), examples(seed=1)
+    learner = prepared(n_ridges=3, n_trees=5)
+    fitted = learner.solve(learner.summarise(z, y))
+    ridges = [stacked_ridge(z, y, 1e-3 * STRONGER**i) for i in range(3)]
+    np.testing.assert_allclose(fitted.linear(new), np.mean([r.predict(new) for r in ridges], axis=0), atol=1e-10)
+    assert len(fitted.trees.roots) == 15
+    for ridge, roots in zip(ridges, np.split(fitted.trees.roots, 3), strict=True):
+        alone = replace(fitted.trees, roots=roots)(z[:, FED:]) @ fitted.directions
+        errors = y - ridge.predict(z)
+        assert np.mean((errors - alone) ** 2) < 0.3 * np.mean(errors**2)  # leaves of two examples fit closely
 
 
 def test_the_sample_is_the_same_in_any_grouping() -> None:
@@ -122,6 +137,7 @@ def test_errors_that_are_nothing_need_no_trees() -> None:
     [
         {"alpha": -1.0},
         {"n_trees": 0},
+        {"n_ridges": 0},
         {"min_leaf": 0},
         {"max_inputs": 0},
         {"max_rows": 1},

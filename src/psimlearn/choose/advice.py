@@ -44,7 +44,7 @@ def nonlinear_gains(filter: Filter, split: Split) -> list[float] | None:
     held, left = _errors(filter, regressor, split.held, HELD)
     size = np.sqrt(np.mean(errors**2, axis=0))
     size = np.where(size > 0, size, 1.0)
-    corrected = left - stacked_trees(FEW.grown(known, errors / size))(held) * size
+    corrected = left - stacked_trees(FEW.grown(known, errors / size).estimators_)(held) * size
     before, after = (np.mean(e**2, axis=0).reshape(-1, n).sum(axis=1) for e in (left, corrected))
     return [float(gain) for gain in 1 - after / np.maximum(before, 1e-300)]
 
@@ -53,11 +53,11 @@ def advice(gains: list[float] | None) -> list[str]:
     """A note if the trees gain at some horizon; none otherwise."""
     if gains is None or not max(gains) >= PAYS:
         return []
-    h = int(np.argmax(gains))
-    steps = "1 step" if h == 0 else f"{h + 1} steps"
+    changes = ", ".join(f"{-100 * gain:+.0f}" for gain in gains)
+    steps = "1 step" if len(gains) == 1 else f"1 to {len(gains)} steps"
     note = (
-        f"a nonlinear learner would pay: a few trees, learnt from a sample of the rows, took {gains[h]:.0%} off the "
-        f'held-out error {steps} ahead; try learner="auto"'
+        "a nonlinear learner would pay: a few trees, learnt from a sample of the rows, change the held-out error "
+        f'{steps} ahead by {changes} %; try learner="auto"'
     )
     return [note]
 

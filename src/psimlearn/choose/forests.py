@@ -22,11 +22,12 @@ from psimlearn.train.recipe import Recipe
 
 __all__ = ["enough_for_trees", "tree_search"]
 
-RIDGES = (1e-5, 1e-3)
+RIDGES = (1e-8, 1e-5)
+"""The weakest ridge of several: see `RidgeAndTrees`."""
 LEAVES = (2, 6)
 """The fewest examples in a leaf: few where the data have little noise."""
-FEW, MANY = 15, 60
-"""The number of trees while settings are tried, and of the filter chosen."""
+FEW, MANY = 3, 12
+"""The number of trees on the errors of each ridge while settings are tried, and of the filter chosen."""
 WIDEST = 3000
 """The most columns of lags."""
 ENOUGH_ROWS = 1000
@@ -46,7 +47,7 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
         The winning run, and a trial of everything that was tried.
     """
     recipes = _recipes(courses[0], settings, guide)
-    kinds = [Candidate(recipe, RidgeAndTrees(alpha, FEW)) for recipe in recipes for alpha in RIDGES]
+    kinds = [Candidate(recipe, RidgeAndTrees(alpha, n_trees=FEW)) for recipe in recipes for alpha in RIDGES]
     trials = screened(kinds, courses, tell)
     trials += screened([_with(_best(trials), min_leaf=leaf) for leaf in LEAVES[1:]], courses, tell)
     (run,) = runs([_with(_best(trials), n_trees=MANY)], courses)

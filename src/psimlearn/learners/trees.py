@@ -1,24 +1,30 @@
 """Ridge regression, then trees on the errors that it leaves.
 
-The ridge extrapolates and is right about small changes; the trees remember how known situations went on. The ridge
-works on sums of all examples. The trees work on a sample of them, so that memory and cost do not grow with the rounds.
+The ridge extrapolates and is right about small changes; the trees remember how known situations went on. A weak ridge
+leaves little to the trees, a strong one nearly all: there are several, each with its trees, and the mean of them all is
+better than any. The ridges work on sums of all examples. The trees work on a sample of them, so that memory and cost do
+not grow with the rounds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from psimlearn.checks import number, seed, whole
+from psimlearn.filter import Linear
 from psimlearn.filter.forest import MOST_DEPTH, Forest, Trees
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Coordinates, GramSums, Ridge
 from psimlearn.shapes import Float, Int
 
-__all__ = ["RidgeAndTrees", "SumsAndSample", "stacked_trees"]
+__all__ = ["STRONGER", "RidgeAndTrees", "SumsAndSample", "stacked_trees"]
 
-MOST_TREES = 10_000
-"""The most trees: a slip of the keyboard would grow them for ever."""
+STRONGER = 200.0
+"""The factor from one ridge to the next."""
+MOST_RIDGES, MOST_TREES = 20, 10_000
+"""The most ridges, and trees on the errors of each: a slip of the keyboard would grow them for ever."""
 SPREAD = 0.5
 """Errors count in the splits by this power of their deviation: far horizons, whose errors are large, do not drown the
 near ones."""
@@ -42,19 +48,23 @@ class SumsAndSample(NamedTuple):
 
 @dataclass(frozen=True)
 class RidgeAndTrees:
-    """Ridge regression on all of z, then extremely randomised trees on its errors, which see z without the belief.
+    """The mean of ridge regressions, each with extremely randomised trees on its errors.
+
+    The ridges see all of z; the trees see all of it but the belief.
 
     Args:
-        alpha: the ridge, as in `Ridge`.
-        n_trees: the number of trees.
+        alpha: the weakest ridge, as in `Ridge`; each further one is `STRONGER` times as strong.
+        n_ridges: the number of ridges.
+        n_trees: the number of trees on the errors of each ridge.
         min_leaf: the fewest examples in a leaf.
         max_inputs: the most inputs of which a split tries one threshold each.
         max_rows: the trees learn from a sample of at most this many examples.
         seed: the seed of the trees; drawn by `prepare` if not given.
     """
 
-    alpha: float = 1e-4
-    n_trees: int = 50
+    alpha: float = 1e-8
+    n_ridges: int = 5
+    n_trees: int = 12
     min_leaf: int = 2
     max_inputs: int = 40
     max_rows: int = 20_000
@@ -67,6 +77,7 @@ class RidgeAndTrees:
     def __post_init__(self) -> None:
         """Refuse settings that have no meaning."""
         number(self.alpha, "alpha")
+        whole(self.n_ridges, "n_ridges", most=MOST_RIDGES)
         whole(self.n_trees, "n_trees", most=MOST_TREES)
         whole(self.min_leaf, "min_leaf")
         whole(self.max_inputs, "max_inputs")
@@ -90,17 +101,21 @@ class RidgeAndTrees:
         return self._thinned(SumsAndSample(self._ridge.merge(a.sums, b.sums), z, y, key))
 
     def solve(self, stats: SumsAndSample) -> Forest:
-        """The ridge regression, and trees on its errors for the sample."""
-        linear = self._ridge.solve(stats.sums)
-        errors = stats.y - linear(stats.z)
-        weights = np.mean(errors**2, axis=0) ** (SPREAD / 2)
+        """The ridge regressions of all examples, and trees on their errors for the sample."""
+        alphas = self.alpha * STRONGER ** np.arange(self.n_ridges)
+        linears = [replace(self._ridge, alpha=float(alpha)).solve(stats.sums) for alpha in alphas]
+        errors = np.stack([stats.y - linear(stats.z) for linear in linears])
+        weights = np.mean(errors**2, axis=(0, 1)) ** (SPREAD / 2)
         weights = np.where(weights > 0, weights, 1.0)
-        directions = _directions(errors / weights)
-        forest = self.grown(stats.z[:, self.n_fed :], (errors / weights) @ directions.T)
-        return Forest(linear, stacked_trees(forest), directions * weights, self.n_fed)
+        errors /= weights
+        directions = _directions(errors)
+        known = stats.z[:, self.n_fed :]
+        forests = [self.grown(known, part @ directions.T, i) for i, part in enumerate(errors)]
+        trees = stacked_trees([tree for forest in forests for tree in forest.estimators_])
+        return Forest(_mean(linears), trees, directions * weights, self.n_fed)
 
-    def grown(self, known: Float[np.ndarray, "b k"], errors: Float[np.ndarray, "b s"]) -> Any:
-        """A fitted forest of scikit-learn."""
+    def grown(self, known: Float[np.ndarray, "b k"], errors: Float[np.ndarray, "b s"], number: int = 0) -> Any:
+        """A fitted forest of scikit-learn, for the errors of one of the ridges."""
         from sklearn.ensemble import ExtraTreesRegressor  # takes long to import, and few fits need it
 
         forest = ExtraTreesRegressor(
@@ -108,7 +123,7 @@ class RidgeAndTrees:
             min_samples_leaf=self.min_leaf,
             max_features=min(self.max_inputs, known.shape[1]),
             max_depth=MOST_DEPTH,
-            random_state=self.seed or 0,
+            random_state=(self.seed or 0) + number,
         )
         return forest.fit(known, errors if errors.shape[1] > 1 else errors[:, 0])
 
@@ -122,9 +137,9 @@ class RidgeAndTrees:
         return SumsAndSample(stats.sums, *(array[kept] for array in stats[1:]))
 
 
-def stacked_trees(forest: Any) -> Trees:
-    """The trees of a fitted forest of scikit-learn as plain arrays, with outputs rounded to float32."""
-    parts = [_split_off(estimator.tree_) for estimator in forest.estimators_]
+def stacked_trees(estimators: Sequence[Any]) -> Trees:
+    """Fitted trees of scikit-learn as plain arrays, with outputs rounded to float32."""
+    parts = [_split_off(estimator.tree_) for estimator in estimators]
     splits = np.cumsum([0, *(len(part.feature) for part in parts)])
     leaves = np.cumsum([0, *(len(part.values) for part in parts)])
 
@@ -157,9 +172,15 @@ def _below(threshold: Float[np.ndarray, " splits"]) -> Float[np.ndarray, " split
     return np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest).astype(np.float64)
 
 
-def _directions(errors: Y) -> Float[np.ndarray, "s q"]:
-    """The fewest orthonormal directions that hold nearly all of the errors."""
-    values, vectors = np.linalg.eigh(errors.T @ errors)
+def _mean(maps: Sequence[Linear]) -> Linear:
+    weights, intercepts = ([getattr(map, name) for map in maps] for name in ("weights", "intercept"))
+    return Linear(np.mean(weights, axis=0), np.mean(intercepts, axis=0))
+
+
+def _directions(errors: Float[np.ndarray, "ridges b q"]) -> Float[np.ndarray, "s q"]:
+    """The fewest orthonormal directions that hold nearly all of the errors, those of every ridge counting alike."""
+    sizes = np.maximum(np.mean(errors**2, axis=(1, 2)), 1e-300)
+    values, vectors = np.linalg.eigh(sum(part.T @ part / size for part, size in zip(errors, sizes, strict=True)))
     shares = np.cumsum(values[::-1]) / max(values.sum(), 1e-300)
     s = min(int(np.searchsorted(shares, KEPT_SHARE)) + 1, len(values), MOST_DIRECTIONS)
     return np.ascontiguousarray(vectors[:, : -s - 1 : -1].T)
