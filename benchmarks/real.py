@@ -64,13 +64,13 @@ def autoregression(lags: int, prior: str) -> Callable[[Trajectories], Forecaster
     return learnt(lags=lags, prior=prior, belief_weight=0.0, level_weight=None)
 
 
-def trees(train: Trajectories) -> Forecaster:
+def trees(train: Trajectories, lags: int = 5) -> Forecaster:
     """Fewer trees for wide data: the cost of a split is inputs times outputs."""
     wide = train.n_channels > 50
     size: dict[str, Any] = (
         {"n_estimators": 30, "max_features": 30, "min_samples_leaf": 2} if wide else {"n_estimators": 200}
     )
-    return Lagged.fit(train, ExtraTreesRegressor(**size, random_state=0))
+    return Lagged.fit(train, ExtraTreesRegressor(**size, random_state=0), lags)
 
 
 METHODS: dict[str, Callable[[Trajectories], Forecaster]] = {
@@ -81,10 +81,12 @@ METHODS: dict[str, Callable[[Trajectories], Forecaster]] = {
     "AR-10": autoregression(10, "mean"),
     "AR-10, persistence prior": autoregression(10, "last"),
     "ExtraTrees, 5 lags": trees,
+    "ExtraTrees, 10 lags": lambda train: trees(train, 10),
     "MLP, 5 lags": lambda train: Lagged.fit(
         train, MLPRegressor(hidden_layer_sizes=(100, 100), early_stopping=True, max_iter=500, random_state=0)
     ),
     "PSIM()": learnt(),
+    'PSIM(learner="trees")': learnt(learner="trees"),
     'PSIM(learner="auto")': learnt(learner="auto"),
 }
 

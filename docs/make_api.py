@@ -47,10 +47,11 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "filter.statespace": (),
         "filter.system": ALL,
         "filter.features": ("Persistent", "Variances"),
-        "learners": ("Coordinates", "GramSums", "InCoordinates", "Learner"),
+        "learners": ("BesideBelief", "Coordinates", "GramSums", "InCoordinates", "Learner"),
         "learners.blackbox": (),
         "learners.gaussian": (),
         "learners.symbolic": (),
+        "learners.trees": (),
         "train.losses": ALL,
     },
     "How it is learnt": {

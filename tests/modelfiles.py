@@ -18,6 +18,7 @@ from psimlearn.files.model import load, save
 from psimlearn.filter import (
     Feedback,
     Filter,
+    Forest,
     Linear,
     MeanAndVariance,
     OneHotMarginals,
@@ -29,6 +30,7 @@ from psimlearn.filter import (
     StackSquares,
 )
 from psimlearn.filter.conditioning import Conditional, Projected
+from psimlearn.filter.forest import Trees
 from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.thresholds import thresholds_of
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
@@ -63,7 +65,9 @@ def made(case: str, n: int = 2) -> Filter:
     def linear(p: int, q: int) -> Linear:
         return Linear(rng.standard_normal((p, q)) * 0.3 / p, rng.standard_normal(q))
 
-    def regressor() -> Linear | RandomFourier | MeanAndVariance:
+    def regressor() -> Linear | RandomFourier | MeanAndVariance | Forest:
+        if "trees" in case:
+            return Forest(linear(r + beside, d), trees(rng, beside), rng.standard_normal((3, d)), r)
         if "fourier" not in case:
             plain = linear(r + beside, d)
             return MeanAndVariance(plain) if "variances" in case else plain
@@ -102,6 +106,13 @@ def made(case: str, n: int = 2) -> Filter:
         names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
         time_step=1 / 3 if "names" in case else None,
     )
+
+
+def trees(rng: np.random.Generator, n_inputs: int) -> Trees:
+    """Three trees of three outputs: one of two splits, one of one, and one that is a leaf."""
+    inputs, numbers = rng.integers(n_inputs, size=3), rng.standard_normal((9, 3)).astype(np.float32)
+    left, right = np.array([-1, -2, -4]), np.array([1, -3, -5])
+    return Trees(inputs, numbers[0].astype(float), left, right, np.array([0, 2, -6]), numbers[3:])
 
 
 def made_of_symbols(case: str) -> Filter:
@@ -146,6 +157,8 @@ CASES = [
     "squares variances lags",
     "linear calibrated started",
     "fourier lags calibrated started filled",
+    "trees lags last",
+    "trees rank inputs feedthrough calibrated hints",
     "symbols",
     "symbols marginals softmax",
     "symbols projected",
@@ -230,8 +243,11 @@ def contents(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     about = json.loads(header.pop("__metadata__")["psimlearn"])
+    types = {"F64": "<f8", "F32": "<f4"}
     return about, {
-        name: np.frombuffer(data[8 + size :][slice(*entry["data_offsets"])]).reshape(entry["shape"]).copy()
+        name: np.frombuffer(data[8 + size :][slice(*entry["data_offsets"])], types[entry["dtype"]])
+        .reshape(entry["shape"])
+        .copy()
         for name, entry in header.items()
     }
 

@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from modelfiles import trees
 from oracles import ragged
 from psimlearn.filter import (
     Features,
     Feedback,
     Filter,
+    Forest,
     Linear,
     MeanAndVariance,
     Opaque,
@@ -32,7 +34,7 @@ class Wild(Opaque):
         return np.asarray(np.tanh(z @ self.weights))
 
 
-def regressor(kind: str, p: int, d: int, rng: np.random.Generator) -> Any:
+def regressor(kind: str, p: int, d: int, r: int, rng: np.random.Generator) -> Any:
     """A random regressor that is a contraction, so that beliefs do not diverge."""
 
     def linear(rows: int) -> Linear:
@@ -40,6 +42,8 @@ def regressor(kind: str, p: int, d: int, rng: np.random.Generator) -> Any:
 
     if kind == "black box":
         return Wild(rng.standard_normal((p, d)) / p)
+    if kind == "trees":
+        return Forest(linear(p), trees(rng, p - r), rng.uniform(-0.1, 0.1, (3, d)), r)
     if kind.startswith("waves"):
         raw = kind == "waves and raw"
         return RandomFourier(rng.standard_normal((p, 5)), raw, linear(10 + p * raw))
@@ -58,7 +62,7 @@ def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank
     root = rng.standard_normal((N, N))
     return Filter(
         features=features,
-        regressors=tuple(regressor(kind, p, d, rng) for kind in kinds),
+        regressors=tuple(regressor(kind, p, d, r, rng) for kind in kinds),
         initial=rng.uniform(0.1, 0.4, d),
         scaling=Scaling(rng.standard_normal(N) * 3, rng.uniform(0.5, 4.0, N)),
         feedback=Feedback(

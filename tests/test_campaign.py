@@ -382,6 +382,7 @@ SETTINGS = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 40), st.just(2**31 - 1), st.floats(), st.text(max_size=3), st.just([[]])
 )
 FILTERS = ["linear calibrated", "fourier raw rank", "inputs feedthrough lags hints calibrated", "symbols", "moments"]
+FILTERS += ["trees lags"]
 
 
 def test_model_files_run_or_are_refused(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from psimlearn.learners.symbolic import SymbolClassifier as SymbolClassifier
     from psimlearn.learners.symbolic import SymbolLogistic as SymbolLogistic
     from psimlearn.learners.symbolic import SymbolRidge as SymbolRidge
+    from psimlearn.learners.trees import RidgeAndTrees as RidgeAndTrees
     from psimlearn.recordings.alphabet import Alphabet as Alphabet
     from psimlearn.recordings.steps import Clock as Clock
     from psimlearn.recordings.trajectories import Trajectories as Trajectories
@@ -86,6 +87,7 @@ _HOMES = {
     "learners.gaussian": ["GaussianLearner"],
     "learners": ["RandomFourierRidge", "Ridge"],
     "learners.symbolic": ["SymbolClassifier", "SymbolLogistic", "SymbolRidge"],
+    "learners.trees": ["RidgeAndTrees"],
     "recordings.alphabet": ["Alphabet"],
     "recordings.steps": ["Clock"],
     "recordings.trajectories": ["Trajectories"],

@@ -153,4 +153,4 @@ def test_json_that_describes_nothing_is_refused() -> None:
         with pytest.raises((LookupError, TypeError, ValueError)):
             from_json(value)
     assert all(from_json({"type": name}) for name in ("Ridge", "Recipe", "GaussianLearner"))
-    assert len(OBJECTS) == 11
+    assert len(OBJECTS) == 12

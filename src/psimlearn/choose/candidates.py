@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from psimlearn.learners import Learner
 from psimlearn.learners.symbolic import SymbolRidge
+from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.train.derived import OnSums
 from psimlearn.train.recipe import Recipe
 
@@ -79,7 +80,7 @@ class Trial(NamedTuple):
         recipe, learner = self.candidate
         return {
             "learner": type(learner).__name__,
-            "alpha": self.candidate.alpha,
+            "alpha": learner.alpha if isinstance(learner, RidgeAndTrees) else self.candidate.alpha,
             "bandwidth_factor": getattr(learner, "bandwidth_factor", None),
             "floor": getattr(learner, "floor", None),
             "strength": getattr(learner, "strength", None),

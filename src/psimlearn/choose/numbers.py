@@ -1,13 +1,15 @@
-"""Choosing for numbers: linear regression, random features, or the better of the two."""
+"""Choosing for numbers: linear regression, random features, trees, or the best of these."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from psimlearn.baselines import LastObservation, TrainingMean
 from psimlearn.choose.candidates import Trial
 from psimlearn.choose.courses import Course, laid_out, start
+from psimlearn.choose.forests import enough_for_trees, tree_search
 from psimlearn.choose.runs import Run
 from psimlearn.choose.search import Space, screened, search
 from psimlearn.choose.settings import Settings
@@ -18,7 +20,8 @@ from psimlearn.choose.summary import error_table
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate.calibrate import with_calibration
 from psimlearn.filter import Filter, Stack
-from psimlearn.learners import RandomFourierRidge, Ridge
+from psimlearn.learners import Learner, RandomFourierRidge, Ridge
+from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Recipe
 
@@ -34,21 +37,28 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     linear = linear_space(settings, data)
     if settings.learner == "ridge":
         return search(courses, linear, settings.n_rounds, tell)
+    finished: list[Run] = []
     if settings.learner == "auto":
         first, trials = search(courses, linear, settings.n_rounds, tell)
-        guide = first.candidate.recipe
+        finished, guide = [first], first.candidate.recipe
     else:
         trials = screened(linear.candidates(), courses, tell)
         guide = min(trials, key=lambda t: t.penalised_error).candidate.recipe
-    tell("random features")
-    fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
-    second, more = search(courses, fourier, settings.n_rounds, tell)
-    if settings.learner == "auto" and first.trial().penalised_error <= second.trial().penalised_error:
-        return first, trials + more
-    return second, trials + more
+    if settings.learner in ("auto", "rff"):
+        tell("random features")
+        fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
+        second, more = search(courses, fourier, settings.n_rounds, tell)
+        finished, trials = [*finished, second], trials + more
+    if settings.learner == "trees" or (settings.learner == "auto" and enough_for_trees(courses, settings)):
+        tell("trees")
+        third, more = tree_search(courses, settings, guide, tell)
+        finished, trials = [*finished, third], trials + more
+    return min(finished, key=lambda run: run.trial().penalised_error), trials  # the first of equals
 
 
-def _cautious(settings: Settings, data: Trajectories) -> Ridge | RandomFourierRidge:
+def _cautious(settings: Settings, data: Trajectories) -> Learner[Any]:
+    if settings.learner == "trees":
+        return RidgeAndTrees(CAUTIOUS)
     return RandomFourierRidge(n_fourier(data), CAUTIOUS) if settings.learner == "rff" else Ridge(CAUTIOUS)
 
 

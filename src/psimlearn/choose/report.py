@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from psimlearn.choose.advice import advice, nonlinear_gains
 from psimlearn.choose.candidates import Trial
 from psimlearn.choose.edges import at_the_end, point_of
 from psimlearn.choose.settings import Settings
@@ -58,6 +59,7 @@ def reported(
     """What `summarised` puts into words."""
     chosen = {"features": type(settings.features).__name__, "trainer": settings.trainer, "epochs": choice.epochs}
     methods = {**choice.baselines, "PSIM": [round.filter for round in choice.winners]}
+    gains = nonlinear_gains(choice.winners[0].filter, choice.splits[0]) if settings.learner == "ridge" else None
     report = {
         "data": described(data),
         "splits": choice.how,
@@ -70,7 +72,8 @@ def reported(
         "clipped": final.clipped,
         "dropped": final.dropped,
         "radius": spectral_radius(filter),
-        "notes": notes,
+        "nonlinear": gains,
+        "notes": notes + advice(gains),
     }
     if data.n_inputs:
         blinded = {name: [blind(f) for f in found if isinstance(f, Filter)] for name, found in methods.items()}

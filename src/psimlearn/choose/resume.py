@@ -16,12 +16,13 @@ from psimlearn.errors import ModelFileError
 from psimlearn.files.checks import Arrays, require
 from psimlearn.files.codec import Codec, Group, Shapes, all_finite, decoded, encoded, grouped
 from psimlearn.files.features import FEATURES
-from psimlearn.filter import Filter, Linear, MeanAndVariance, RandomFourier
+from psimlearn.filter import Filter, Forest, Linear, MeanAndVariance, RandomFourier
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
 from psimlearn.learners import ByOutput, Coordinates, GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
+from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.train.hints import HintSums
 from psimlearn.train.recipe import Recipe
 
@@ -90,6 +91,7 @@ def _symbol_ridge() -> Codec[SymbolRidge, Training]:
 LEARNERS: dict[type, LearnerKind] = {
     Ridge: LearnerKind(lambda regressor: isinstance(regressor, Linear), _RIDGE),
     RandomFourierRidge: LearnerKind(lambda regressor: isinstance(regressor, RandomFourier), _RANDOM_FOURIER),
+    RidgeAndTrees: LearnerKind(lambda regressor: isinstance(regressor, Forest)),
     GaussianLearner: LearnerKind(lambda regressor: isinstance(regressor, MeanAndVariance)),
     SymbolRidge: LearnerKind(
         lambda regressor: isinstance(regressor, Projected) or getattr(regressor, "link", None) == "simplex",

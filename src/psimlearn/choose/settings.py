@@ -20,7 +20,7 @@ class Settings:
     """The meaning of the parameters of `PSIM`; None or "auto" is to be chosen."""
 
     features: Features
-    learner: Learner[Any] | Literal["ridge", "rff", "auto"]
+    learner: Learner[Any] | Literal["ridge", "rff", "trees", "auto"]
     trainer: Trainer
     n_rounds: int
     init: Init

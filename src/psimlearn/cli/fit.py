@@ -37,9 +37,9 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
     "--learner",
     default="ridge",
     show_default=True,
-    type=click.Choice(["ridge", "rff", "auto", "logistic"]),
-    help="Linear regression, random Fourier features for nonlinear systems, or the better of both; logistic regression "
-    "for symbols.",
+    type=click.Choice(["ridge", "rff", "trees", "auto", "logistic"]),
+    help="Linear regression; random Fourier features or trees for nonlinear systems; or the best of these; logistic "
+    "regression for symbols.",
 )
 @click.option(
     "--validation",

@@ -16,6 +16,7 @@ from psimlearn.learners import Learner, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.learners.symbolic import SymbolClassifier, SymbolLogistic, SymbolRidge
+from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.forms import received, received_symbols
 from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
@@ -32,7 +33,7 @@ FEATURES: dict[str, type[Stack | StackSquares | SecondMoment | OneHot]] = {
     "onehot": OneHotProduct,
     "onehot-marginals": OneHotMarginals,
 }
-LEARNERS = ("ridge", "rff", "auto", "gaussian")
+LEARNERS = ("ridge", "rff", "trees", "auto", "gaussian")
 SYMBOL_LEARNERS = ("ridge", "logistic")
 WINDOW = 5
 """The window where none is given."""
@@ -159,6 +160,11 @@ def _for_likelihood(settings: Settings) -> Settings:
 
 def _check_together(settings: Settings) -> None:
     """Refuse parameters that others would overrule; `train.recipe.check` refuses the rest."""
+    if settings.trainer != "dagger" and (settings.learner == "trees" or isinstance(settings.learner, RidgeAndTrees)):
+        raise SettingsError(
+            f"trainer={settings.trainer!r}: required a learner with gradients, or one that learns from the few rows of "
+            f"each time step, received learner={settings.learner!r}; use trainer='dagger'."
+        )
     if settings.trainer.endswith("backprop") and (
         isinstance(settings.learner, SklearnLearner) or type(settings.features) not in FEATURES.values()
     ):
@@ -221,8 +227,8 @@ def _learner(value: Any) -> Any:
         if hasattr(value, "__sklearn_tags__") and is_regressor(value):
             return SklearnLearner(value)
     raise SettingsError(
-        f"learner: required one of {LEARNERS}, a Ridge, a RandomFourierRidge or a scikit-learn regressor, received "
-        f"{value!r}."
+        f"learner: required one of {LEARNERS}, a Ridge, a RandomFourierRidge, a RidgeAndTrees or a scikit-learn "
+        f"regressor, received {value!r}."
     )
 
 

@@ -49,9 +49,10 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         features: what a belief says of these: "stack" (means), "squares" (means and variances), "moments" (a full
             Gaussian), "onehot" (the joint distribution of symbols), "onehot-marginals" (the distribution of each, for
             large alphabets), or any `Features`.
-        learner: "ridge" (linear), "rff" (random Fourier features), "auto" (the better of the two), a `Ridge`, a
-            `RandomFourierRidge`, or any scikit-learn regressor; "gaussian" (with "squares": mean and log-variance, by
-            likelihood); for symbols "ridge", "logistic", a `SymbolRidge`, or any classifier with `predict_proba`.
+        learner: "ridge" (linear), "rff" (random Fourier features), "trees" (linear, then trees on its errors), "auto"
+            (the best of these), a `Ridge`, a `RandomFourierRidge`, a `RidgeAndTrees`, or any scikit-learn regressor;
+            "gaussian" (with "squares": mean and log-variance, by likelihood); for symbols "ridge", "logistic", a
+            `SymbolRidge`, or any classifier with `predict_proba`.
         trainer: "dagger" (one filter for all times), "forward" (one for each time step; needs many recordings),
             "dagger+backprop" (DAgger, then refined by gradient) or "backprop" (by gradient from random weights, with
             the settings of DAgger); the last two need the extra `grad`.

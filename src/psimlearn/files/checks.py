@@ -15,8 +15,8 @@ __all__ = [
     "require_distributions",
     "require_each",
     "require_finite",
-    "require_float64",
     "require_shallow",
+    "require_type",
     "shown",
 ]
 
@@ -49,9 +49,10 @@ def shown(value: Any) -> str:
         return f"a nested {type(value).__name__}"
 
 
-def require_float64(name: str, array: np.ndarray) -> None:
-    """Refuse an array of any other type."""
-    require(array.dtype == np.float64, f"array {name}: required float64, received {array.dtype}")
+def require_type(name: str, array: np.ndarray, *types: type) -> None:
+    """Refuse an array of any other type than these."""
+    names = " or ".join(kind.__name__ for kind in types)
+    require(array.dtype in types, f"array {name}: required {names}, received {array.dtype}")
 
 
 def require_finite(name: str, array: np.ndarray) -> None:

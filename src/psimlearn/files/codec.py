@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from psimlearn.files.checks import Arrays, require, require_each, require_finite, require_float64
+from psimlearn.files.checks import Arrays, require, require_each, require_finite, require_type
 from psimlearn.shapes import Bool
 
 __all__ = ["Codec", "Group", "Known", "Shapes", "all_finite", "decoded", "encoded", "grouped"]
@@ -106,6 +106,8 @@ class Codec(Generic[Part, Sizes]):
     """Refuse arrays of the right shapes with numbers that no such part has."""
     agrees: Callable[[Group, Sizes], None] = lambda _, __: None
     """Refuse arrays that passed `check` with numbers that no such part of these sizes has."""
+    single: tuple[str, ...] = ()
+    """The arrays of float32; all others are of float64."""
 
 
 def grouped(arrays: Arrays) -> dict[str, Group]:
@@ -136,20 +138,22 @@ def decoded(arrays: Arrays, parts: Mapping[str, tuple[Codec[Any, Any], Any]]) ->
     """
     groups = {part: Group(part, {}) for part in parts} | grouped(arrays)
     shapes: Shapes = {}
+    single: set[str] = set()
     for part, (codec, sizes) in parts.items():
         shapes |= {groups[part].full(name): shape for name, shape in codec.shapes(groups[part], sizes).items()}
-    _check_shapes(arrays, shapes)
+        single |= {groups[part].full(name) for name in codec.single}
+    _check_shapes(arrays, shapes, single)
     for part, (codec, sizes) in parts.items():
         codec.check(groups[part])
         codec.agrees(groups[part], sizes)
     return {part: codec.build(groups[part], sizes) for part, (codec, sizes) in parts.items()}
 
 
-def _check_shapes(arrays: Arrays, shapes: Shapes) -> None:
-    """Refuse arrays unless they are those required, of float64 and each of the required shape."""
+def _check_shapes(arrays: Arrays, shapes: Shapes, single: set[str]) -> None:
+    """Refuse arrays unless they are those required, each of the required type and shape."""
     require(arrays.keys() >= shapes.keys(), f"missing arrays: {sorted(shapes.keys() - arrays.keys())!s:.300}")
     require(arrays.keys() <= shapes.keys(), f"surplus arrays: {sorted(arrays.keys() - shapes.keys())!s:.300}")
     for name, shape in shapes.items():
-        require_float64(name, arrays[name])
+        require_type(name, arrays[name], np.float32 if name in single else np.float64)
         received = arrays[name].shape
         require(received == shape, f"array {name}: required shape {shape}, received {received}")

@@ -2,7 +2,7 @@
 
     header   safetensors' header, with one metadata string "psimlearn": settings as JSON with sorted keys, and a sha256
              over these settings and over the name, type, shape and bytes of every array
-    arrays   float64 in C order, by name
+    arrays   float64, or float32 where no digit is lost by it, in C order, by name
 
 The hash finds damage, not malice: whoever can write the file can hash it anew. What settings and arrays mean is not
 known here, and not trusted by `psimlearn.files.model`, which reads them.
@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from psimlearn.errors import ModelFileError
-from psimlearn.files.checks import Arrays, counts, require, require_float64, shown
+from psimlearn.files.checks import Arrays, counts, require, require_type, shown
 
 __all__ = ["as_json", "check_beginning", "pack", "unpack"]
 
@@ -33,11 +33,11 @@ LARGEST_HEADER = 10_000_000
 
 
 def pack(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The bytes of a file that holds these settings, which are finite JSON, and these arrays of float64."""
+    """The bytes of a file that holds these settings, which are finite JSON, and these arrays of float64 or float32."""
     # safetensors writes memory as it lies, so arrays are put into C order
     ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     for name, array in ordered.items():
-        require_float64(name, array)
+        require_type(name, array, np.float64, np.float32)
     signed = {**settings, "format": FORMAT, "kind": KIND, "psimlearn": version("psimlearn")}
     text = _text({**signed, "sha256": _digest(signed, ordered)})
     try:

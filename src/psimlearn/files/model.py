@@ -1,6 +1,6 @@
 """Model files: a filter in one safetensors file, of which nothing is ever executed.
 
-A file holds settings and float64 arrays: initial, scaling.mean, regressors.0.weights, ..; and arrays that the caller
+A file holds settings and arrays: initial, scaling.mean, regressors.0.weights, ..; and arrays that the caller
 adds, as extra.<name>. `psimlearn.files.container` describes the bytes and finds damage. A reader goes on to distrust
 the contents: every setting must be one that a writer writes, every array must have the one shape that the others leave
 it, and every number must be one that a filter can hold. Only then is a filter built. A writer reads the new bytes in
@@ -19,7 +19,7 @@ import numpy as np
 
 from psimlearn.errors import ModelFileError
 from psimlearn.files.atomic import atomic
-from psimlearn.files.checks import Arrays, require, require_finite, require_float64, require_shallow, shown
+from psimlearn.files.checks import Arrays, require, require_finite, require_shallow, require_type, shown
 from psimlearn.files.codec import Codec, Known, decoded, encoded, grouped
 from psimlearn.files.container import as_json, check_beginning, pack, unpack
 from psimlearn.files.parts import CONSTANTS, OPTIONAL, PARTS, Constants
@@ -149,7 +149,7 @@ def _understood(data: bytes) -> Saved:
     settings = checked(settings)
     extra = {name.removeprefix(EXTRA): arrays.pop(name) for name in sorted(arrays) if name.startswith(EXTRA)}
     for name, array in extra.items():
-        require_float64(EXTRA + name, array)
+        require_type(EXTRA + name, array, np.float64)
         require_finite(EXTRA + name, array)
     return Saved(_filter(settings, arrays), notes, extra)
 

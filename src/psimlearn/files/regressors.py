@@ -12,9 +12,12 @@ from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.filter import Linear, MeanAndVariance, RandomFourier
 from psimlearn.filter.conditioning import Conditional, Link, Projected
 from psimlearn.filter.contexts import MOST_CONTEXTS
+from psimlearn.filter.forest import MOST_DEPTH, Forest, Trees
 
 __all__ = ["REGRESSORS", "linear", "linear_arrays", "linear_shapes", "regressor_name"]
 
+MOST_NODES = 2**24
+"""The most leaves of all trees: float32 counts so far without a gap."""
 MOST_NUMBERED = 2**63 - 1
 """The largest whole number that a context can have."""
 
@@ -37,8 +40,8 @@ def regressor_name(regressor: Any) -> str:
             return name
     raise ModelFileError(
         f"regressor: required one of {', '.join(REGRESSORS)}, received {type(regressor).__name__}. A foreign estimator "
-        "could only be kept by pickle, which runs any code that it holds: learn with Ridge or RandomFourierRidge, or "
-        "keep the recordings and the script that learns the filter."
+        "could only be kept by pickle, which runs any code that it holds: learn with Ridge, RandomFourierRidge or "
+        "RidgeAndTrees, or keep the recordings and the script that learns the filter."
     )
 
 
@@ -95,6 +98,64 @@ def _random_fourier(raw_inputs: bool) -> RegressorKind:
     return RegressorKind(
         lambda regressor: type(regressor) is RandomFourier and bool(regressor.raw_inputs) is raw_inputs, codec
     )
+
+
+# -- trees -------------------------------------------------------------------------------------------------------------
+
+NODES = ("feature", "left", "right", "roots")
+"""The arrays of whole numbers."""
+TREES = (*NODES, "threshold", "values")
+
+
+def _forest() -> RegressorKind:
+    def arrays(forest: Forest) -> Arrays:
+        trees = {name: getattr(forest.trees, name).astype(np.float32) for name in TREES}
+        return trees | {"directions": forest.directions} | linear_arrays(forest.linear)
+
+    def shapes(group: Group, known: Known) -> Shapes:
+        leaves, trees, s = group.size("values"), group.size("roots"), group.size("values", 1)
+        splits = leaves - trees  # each split makes two nodes of one
+        some = 0 <= splits < MOST_NODES
+        require(some, f"{group.name}: required from {trees} leaves, one a tree, to 2^24, received {leaves}")
+        nodes: Shapes = dict.fromkeys(("feature", "threshold", "left", "right"), (splits,))
+        nodes |= {"roots": (trees,), "values": (leaves, s), "directions": (s, known.d)}
+        return nodes | linear_shapes(known.p, known.d)
+
+    def agrees(group: Group, known: Known) -> None:
+        feature = group.arrays["feature"]
+        group.require("feature", (feature >= 0) & (feature < known.n_beside), f"inputs from 0 to {known.n_beside - 1}")
+
+    codec: Codec[Forest, Known] = Codec(
+        arrays=arrays,
+        shapes=shapes,
+        check=_check_forest,
+        agrees=agrees,
+        build=lambda group, known: Forest(linear(group), _trees(group), group.arrays["directions"], known.r),
+        single=TREES,
+    )
+    return RegressorKind(lambda regressor: type(regressor) is Forest, codec)
+
+
+def _check_forest(group: Group) -> None:
+    """Every split and every leaf has one place, and every split stands before the splits below it."""
+    all_finite(group)
+    for name in NODES:
+        array = group.arrays[name]
+        group.require(name, (array % 1 == 0) & (np.abs(array) <= MOST_NODES), "whole numbers up to 2^24")
+    left, right, roots = (group.arrays[name].astype(np.int64) for name in ("left", "right", "roots"))
+    for name, children in (("left", left), ("right", right)):
+        rises = (children < 0) | (children > np.arange(len(children)))
+        group.require(name, rises, "leaves, and splits after the split above them")
+    met = np.sort(np.concatenate([left, right, roots]))
+    whole = np.array_equal(met, np.arange(-len(group.arrays["values"]), len(left)))
+    require(whole, f"{group.name}: required trees with one place for every split and leaf, received others")
+    deep = _trees(group).depth
+    require(deep <= MOST_DEPTH, f"{group.name}: required trees of at most {MOST_DEPTH} splits from root to leaf")
+
+
+def _trees(group: Group) -> Trees:
+    feature, left, right, roots = (group.arrays[name].astype(np.int64) for name in NODES)
+    return Trees(feature, group.arrays["threshold"].astype(np.float64), left, right, roots, group.arrays["values"])
 
 
 # -- regressors of symbols ---------------------------------------------------------------------------------------------
@@ -177,6 +238,7 @@ REGRESSORS: dict[str, RegressorKind] = {
     "RandomFourier": _random_fourier(raw_inputs=False),
     "RandomFourier with raw inputs": _random_fourier(raw_inputs=True),
     "MeanAndVariance": _mean_and_variance(),
+    "Forest": _forest(),
     "Projected": _projected(),
     "Conditional": _conditional("simplex"),
     "Conditional by softmax": _conditional("softmax"),

@@ -3,6 +3,7 @@
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Features, SecondMoment, Stack, StackSquares
 from psimlearn.filter.filter import Filter
+from psimlearn.filter.forest import Forest
 from psimlearn.filter.onehot import OneHot, OneHotMarginals, OneHotProduct
 from psimlearn.filter.prediction import Prediction
 from psimlearn.filter.regressors import Linear, MeanAndVariance, Opaque, RandomFourier, Regressor
@@ -14,6 +15,7 @@ __all__ = [
     "Features",
     "Feedback",
     "Filter",
+    "Forest",
     "Linear",
     "MeanAndVariance",
     "OneHot",

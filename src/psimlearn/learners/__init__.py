@@ -5,8 +5,18 @@ Learners that need scikit-learn (`blackbox`, `symbolic`) or an optimiser (`gauss
 
 from psimlearn.learners.apart import Apart, ByOutput
 from psimlearn.learners.fourier import RandomFourierRidge
-from psimlearn.learners.learner import Counting, Learner, Stats
+from psimlearn.learners.learner import BesideBelief, Counting, Learner, Stats
 from psimlearn.learners.ridge import Coordinates, GramSums, InCoordinates, Ridge, generalised_alpha
 
-__all__ = ["Apart", "ByOutput", "Coordinates", "Counting", "GramSums", "InCoordinates", "Learner", "RandomFourierRidge"]
+__all__ = [
+    "Apart",
+    "BesideBelief",
+    "ByOutput",
+    "Coordinates",
+    "Counting",
+    "GramSums",
+    "InCoordinates",
+    "Learner",
+    "RandomFourierRidge",
+]
 __all__ += ["Ridge", "Stats", "generalised_alpha"]

@@ -10,7 +10,7 @@ import numpy as np
 from psimlearn.filter import Regressor
 from psimlearn.shapes import Float
 
-__all__ = ["Counting", "Learner", "Stats", "Y", "Z"]
+__all__ = ["BesideBelief", "Counting", "Learner", "Stats", "Y", "Z"]
 
 Stats = TypeVar("Stats")
 Z = Float[np.ndarray, "b p"]
@@ -45,3 +45,12 @@ class Counting(Protocol):
 
     def counting(self, z: Z, y: Y, lags: int, more: bool = False) -> Learner[Any]:
         """A learner with the contexts of these examples; with `more`, added to the contexts counted before."""
+
+
+@runtime_checkable
+class BesideBelief(Protocol):
+    """A learner, as a dataclass, that treats the columns of z that come from the belief in another way."""
+
+    @property
+    def n_fed(self) -> int:
+        """The number of these columns, which are the first. Trainers set it before they call `prepare`."""

@@ -16,7 +16,7 @@ from psimlearn.train.examples import TrainingRows, examples
 from psimlearn.train.recipe import Recipe, check
 from psimlearn.train.score import held_out, scored
 
-__all__ = ["Absorbed", "absorbed", "check_range"]
+__all__ = ["Absorbed", "absorbed", "check_range", "training_rows"]
 
 FAR = 10.0
 """New recordings are refused whose channels lie this many times as far from the earlier mean as the earlier recordings.
@@ -52,7 +52,7 @@ def absorbed(
         recipe: the recipe of the filter.
     """
     check(data, filter.features, recipe, "history")
-    training = _training_rows(filter, data)
+    training = training_rows(filter, data)
     phi = training.y + prior(filter.recursion, training.x[training.rows])
     fed = filter.feedback.linear(phi) + filter.feedback.shift
     outside = float(filter.feedback.clipped(fed).mean())
@@ -74,7 +74,7 @@ def absorbed(
     return Absorbed(current, learner, sums, outside)
 
 
-def _training_rows(filter: Filter, data: Trajectories) -> TrainingRows:
+def training_rows(filter: Filter, data: Trajectories) -> TrainingRows:
     """New recordings laid out for training in the scaling and box of a filter."""
     laid_out = table(filter, data)
     plan, window = laid_out.layout.plan, filter.features.window

@@ -8,7 +8,7 @@ import numpy as np
 
 from psimlearn.checks import one_of
 from psimlearn.errors import DataError, DivergedError
-from psimlearn.filter import Filter, Linear
+from psimlearn.filter import Filter, Forest, Linear
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.likelihood import about_row
 from psimlearn.filter.rollout import Table, roll, table
@@ -104,9 +104,10 @@ def _within(errors: Float[np.ndarray, "*b n"], truth: Float[np.ndarray, "*b n"],
 def spectral_radius(filter: Filter) -> float | None:
     """The spectral radius of the map from one feedback to the next; None where it is not linear."""
     regressor = filter.regressors[-1]
-    if not isinstance(regressor, Linear):
+    linear = regressor.linear if isinstance(regressor, Forest) else regressor  # trees do not see the feedback
+    if not isinstance(linear, Linear):
         return None
-    step = filter.feedback.linear(regressor.weights[: len(filter.feedback.mean)])
+    step = filter.feedback.linear(linear.weights[: len(filter.feedback.mean)])
     if len(step) <= NARROW:
         return float(np.abs(np.linalg.eigvals(step)).max())
     v, grown = np.random.default_rng(0).standard_normal((4, len(step))), 0.0

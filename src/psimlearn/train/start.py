@@ -12,7 +12,7 @@ from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.rollout import inputs_at, room
 from psimlearn.filter.scaling import CONSTANT, standardisation
 from psimlearn.filter.step import prior
-from psimlearn.learners import Counting, InCoordinates, Learner, Ridge, Stats, generalised_alpha
+from psimlearn.learners import BesideBelief, Counting, InCoordinates, Learner, Ridge, Stats, generalised_alpha
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (
     carried_forward,
@@ -113,7 +113,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     bounds = _guard(spread, feedback, recipe.guard)
     training = TrainingRows(room(filter, layout), rows, target_rows, x, y, *bounds, None)
     z = inputs_at(filter, m, x, layout, rows)
-    prepared = _in_coordinates(learner, filter, recipe, z).prepare(z, rng)
+    prepared = _placed(_in_coordinates(learner, filter, recipe, z), filter).prepare(z, rng)
     learner = prepared.counting(z, y, recipe.lags) if isinstance(prepared, Counting) else prepared
     if init == "zero":
         return Beginning(filter, learner, None, training)
@@ -134,6 +134,14 @@ def _in_coordinates(
     coordinates = weighted(filter, change, deviation, of_columns, recipe.level_weight)
     changed: Learner[Any] = replace(cast(Any, learner), coordinates=coordinates)  # a dataclass, which mypy cannot know
     return changed
+
+
+def _placed(learner: Learner[Any], filter: Filter) -> Learner[Any]:
+    """The learner, told which columns of z come from the belief if it treats these in another way."""
+    if not isinstance(learner, BesideBelief):
+        return learner
+    told: Learner[Any] = replace(cast(Any, learner), n_fed=len(filter.feedback.mean))  # a dataclass, as above
+    return told
 
 
 def _history_beliefs(layout: Layout, features: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
