@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from psimlearn.baselines.innovations import InnovationsModel, System
-from psimlearn.baselines.systems import settled
+from psimlearn.baselines.innovations import InnovationsModel
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.shapes import Float
+from psimlearn.train.levels import level, one_step_errors, sensitivities
+from psimlearn.train.systems import System, settled
 
 __all__ = ["begun"]
 
@@ -26,56 +27,20 @@ def begun(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule, first_
         first_rows: how many rows of each recording tell how much first states differ.
     """
     A, C, K, V, shrunk = system
-    e = _innovations(system, x, plan)
+    e = one_step_errors(system, x, plan)
     if (
         not np.abs(e).max() < BLOWN_UP * np.abs(x).max()
     ):  # a filter that diverged has no beginning, and its errors exclude it
         return InnovationsModel(A, C, K, V, np.zeros(len(C)), np.zeros(len(A)), np.zeros_like(A), shrunk)
     root = np.linalg.cholesky(V)
     e = np.linalg.solve(root, e.T).T
-    D = np.linalg.solve(root, _sensitivities(system, len(plan.starts) - 1))
-    theta = _level(D, e, plan)
+    D = np.linalg.solve(root, sensitivities(system, len(plan.starts) - 1))
+    theta = level(D, e, plan)
     seen, m = _spread(D[:first_rows], e - (D @ theta)[plan.time], plan)
     usual = settled(A, K @ V @ K.T)
     weight = m / (m + len(A) + 1)
     covariance = weight * seen + (1 - weight) * usual
     return InnovationsModel(A, C, K, V, theta[len(A) :], theta[: len(A)], covariance, shrunk)
-
-
-def _innovations(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule) -> Float[np.ndarray, "rows n"]:
-    """One-step errors of the stationary filter from state zero."""
-    A, C, K = system[:3]
-    e = np.empty_like(x)
-    s = np.zeros((len(plan.last()), len(A)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for block in plan.blocks():
-            s = s[: block.stop - block.start]
-            e[block] = x[block] - s @ C.T
-            s = s @ A.T + e[block] @ K.T
-    return e
-
-
-def _sensitivities(system: System, times: int) -> Float[np.ndarray, "times n p"]:
-    """By how much the first state and the mean of the observations lower the one-step error at each time."""
-    A, C, K = system[:3]
-    F, n = A - K @ C, len(C)
-    response = np.concatenate([np.eye(len(A)), np.zeros((len(A), n))], axis=1)  # of the state
-    direct = np.concatenate([np.zeros_like(C), np.eye(n)], axis=1)
-    out = np.empty((times, n, len(A) + n))
-    for t in range(times):
-        out[t] = C @ response + direct
-        response = F @ response - K @ direct
-    return out
-
-
-def _level(
-    D: Float[np.ndarray, "times n p"], e: Float[np.ndarray, "rows n"], plan: Schedule
-) -> Float[np.ndarray, " p"]:
-    """The first state and the mean with the least squared errors; the smallest of them if several have."""
-    running = np.diff(plan.starts)
-    normal = np.tensordot(D * running[:, None, None], D, axes=([0, 1], [0, 1]))
-    right = np.tensordot(np.add.reduceat(e, plan.starts[:-1]), D, axes=2)
-    return np.asarray(np.linalg.lstsq(normal, right, rcond=1e-10)[0])
 
 
 def _spread(

@@ -13,13 +13,13 @@ from psimlearn.baselines.gaussian import LinearGaussian
 from psimlearn.baselines.innovations import InnovationsModel
 from psimlearn.baselines.n4sid import n4sid
 from psimlearn.baselines.smoother import Filtered, Records, filtered, parts, records, smoothed, symmetric, turned
-from psimlearn.baselines.systems import settled
 from psimlearn.checks import number, whole
 from psimlearn.errors import DivergedError
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Bool, Float
+from psimlearn.train.systems import settled
 
 __all__ = ["em"]
 

@@ -10,10 +10,10 @@ import scipy.linalg
 
 from psimlearn.baselines.kalman import Kalman
 from psimlearn.baselines.smoother import filtered, records
-from psimlearn.baselines.systems import observability
 from psimlearn.filter import Scaling
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
+from psimlearn.train.systems import observability
 
 __all__ = ["LinearGaussian"]
 

@@ -6,37 +6,19 @@ import numpy as np
 
 from psimlearn.baselines.innovations import InnovationsModel
 from psimlearn.checks import counts, whole
-from psimlearn.errors import DataError, DivergedError, SettingsError
+from psimlearn.errors import DivergedError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter import Scaling
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.scaling import standardisation
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import carried_forward, futures, histories
-from psimlearn.shapes import Float
+from psimlearn.recordings.windows import carried_forward
 
-__all__ = ["FLOOR", "columns", "identified", "one_or_several", "orders_to_try"]
+__all__ = ["identified", "one_or_several", "orders_to_try"]
 
-FLOOR = 1e-9
-"""The least variance of an innovation, in units of its channel's variance: a constant channel has none."""
 N_REFILLS = 2
 """How often missing entries are filled in by the identified system, to identify it again."""
-
-
-def columns(
-    x: Float[np.ndarray, "rows n"], plan: Schedule, past: int, future: int
-) -> tuple[Float[np.ndarray, "columns pn"], Float[np.ndarray, "columns fn"]]:
-    """(x_{t-1}, .., x_{t-past}) and (x_t, .., x_{t+future-1}) at the rows where both lie within one trajectory."""
-    whole = plan.reaches(-past) & plan.reaches(future - 1)
-    required = past * x.shape[1] + 1
-    if np.count_nonzero(whole) < required:
-        raise DataError(
-            f"too little data: required {required} stretches of {past + future} rows within trajectories, to relate "
-            f"{past} rows of past with {future} rows of future in {x.shape[1]} channels; received "
-            f"{np.count_nonzero(whole)}. Use more or longer recordings, fewer channels or fewer rows."
-        )
-    return histories(x, plan, past)[whole], futures(x, plan, future)[whole].reshape(np.count_nonzero(whole), -1)
 
 
 def orders_to_try(given: int | None, validation: Trajectories | None, most: int, what: str) -> list[int]:

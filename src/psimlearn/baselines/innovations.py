@@ -4,28 +4,17 @@ s_{t+1} = A s_t + K e_t,    x_t = mean + C s_t + e_t,    cov(e) = V,    s_0 ~ N(
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from psimlearn.baselines.kalman import Kalman
-from psimlearn.baselines.systems import observability, radius
 from psimlearn.filter import Scaling
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
+from psimlearn.train.systems import observability, radius
 
-__all__ = ["InnovationsModel", "System"]
-
-
-class System(NamedTuple):
-    """An innovations form without its beginning."""
-
-    A: Float[np.ndarray, "s s"]
-    C: Float[np.ndarray, "n s"]
-    K: Float[np.ndarray, "s n"]
-    V: Float[np.ndarray, "n n"]
-    stabilised: bool
+__all__ = ["InnovationsModel"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from psimlearn.baselines.beginning import begun
-from psimlearn.baselines.identify import FLOOR, columns, identified, one_or_several, orders_to_try
-from psimlearn.baselines.innovations import InnovationsModel, System
-from psimlearn.baselines.systems import stabilised
+from psimlearn.baselines.identify import identified, one_or_several, orders_to_try
+from psimlearn.baselines.innovations import InnovationsModel
 from psimlearn.checks import number, switch, whole
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
+from psimlearn.train.subspace import columns
+from psimlearn.train.systems import FLOOR, System, stabilised
 
 __all__ = ["ivr"]
 

@@ -89,6 +89,8 @@ class Trial(NamedTuple):
             "belief_weight": recipe.belief_weight,
             "level_weight": recipe.level_weight,
             "rank": recipe.rank,
+            "states": recipe.states,
+            "past": None if recipe.states is None else recipe.past,
             "n_rounds": self.n_rounds,
             "best_round": self.best_round,
             "error": self.error,

@@ -21,9 +21,9 @@ from psimlearn.train.derived import revised, with_ridge, with_share
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, held_out
-from psimlearn.train.start import Beginning, Ground, begin, ground
+from psimlearn.train.start import Beginning, Ground, begin, ground, relating
 
-__all__ = ["Course", "Start", "attempted", "laid_out", "start", "starts", "with_alpha"]
+__all__ = ["Course", "Start", "attempted", "laid_out", "relating_pasts", "start", "starts", "with_alpha"]
 
 
 class Course(NamedTuple):
@@ -67,6 +67,11 @@ def laid_out(
     )
 
 
+def relating_pasts(courses: Sequence[Course], pasts: Sequence[int]) -> list[Course]:
+    """The courses, with past and future related once for all subspace starts with these values of `Recipe.past`."""
+    return [course._replace(ground=relating(course.ground, pasts)) for course in courses]
+
+
 def start(candidate: Candidate, course: Course) -> Start:
     """Where one candidate begins."""
     base = _base(candidate, course)
@@ -93,7 +98,7 @@ def with_alpha(start: Start, alpha: float | None) -> Start:
 def _base(candidate: Candidate, course: Course) -> Candidate:
     """The candidate from whose beginning this one follows by arithmetic on sums."""
     kind, recipe, features = candidate.kind, candidate.recipe, course.ground.features
-    if course.init == "zero" or candidate.alpha is None:  # there are no sums to begin with
+    if course.init == "zero" or candidate.alpha is None or recipe.states is not None:  # no sums to begin with
         return kind
     if isinstance(kind.learner, SymbolRidge):
         return kind._replace(learner=replace(kind.learner, floor=0.0, strength=1.0))

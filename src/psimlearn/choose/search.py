@@ -1,7 +1,8 @@
 """Choosing ridge, prior, lags, belief weight, bandwidth and rank by closed-loop error on held-out trajectories.
 
 Cheap first: F_0 of every candidate is scored, from the sums of one summary wherever arithmetic allows. The best few
-then race for some rounds of DAgger, and the winner runs to the end.
+then race for some rounds of DAgger, and the winner runs to the end. Filters of linear systems, identified from past and
+future, begin courses of their own in the same race.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course
+from psimlearn.choose.courses import Course, relating_pasts
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
 from psimlearn.choose.runs import Run, advanced, runs, with_ridge
 from psimlearn.choose.watch import Watch
@@ -20,14 +21,27 @@ from psimlearn.errors import DivergedError
 from psimlearn.learners import Learner, RandomFourierRidge
 from psimlearn.train.recipe import Recipe
 
-__all__ = ["Space", "screened", "search"]
+__all__ = ["Space", "Systems", "screened", "search"]
 
 N_RACING = 3
 """How many kinds of candidates race."""
+FEW = 2
+"""The rounds after which the best runs that began with a system are known."""
 FINER = 10.0
 """The factor by which a ridge is varied around the best of a coarse grid."""
 HARMLESS = 1.005
 """The error, relative to that of the full belief, up to which a compressed one will do."""
+
+
+class Systems(NamedTuple):
+    """Subspace starts: F_0 is the Kalman filter of an identified system, and DAgger goes on from it."""
+
+    sizes: tuple[tuple[int, int], ...]
+    """Numbers of rows of past, each with a number of states."""
+    recipes: tuple[Recipe, ...]
+    """The recipes with which rounds go on from the best of these."""
+    alphas: tuple[float, ...]
+    """The ridges of these rounds."""
 
 
 class Space(NamedTuple):
@@ -47,6 +61,8 @@ class Space(NamedTuple):
     """Numbers of directions to be fed back instead of all, if it does no harm; fewest first."""
     others: tuple[Candidate, ...] = ()
     """Candidates to be tried as they are, beside every combination."""
+    systems: Systems | None = None
+    """Linear systems whose filters begin courses of their own, if any."""
     close: float = 0.0
     """The error, relative to the best, up to which runners with other lags go on after the race as well."""
 
@@ -70,7 +86,9 @@ def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) 
     if space.refine and space.alphas:
         trials += screened(_untried(_nearby(kinds[:N_RACING], space), trials), courses, tell)
         kinds = _best_of_each_kind(trials)
-    finished = _raced(kinds, courses, space, n_rounds, tell)
+    begun, more = _from_systems(courses, space, tell)
+    trials += more
+    finished = _raced(kinds, begun, courses, space, n_rounds, tell)
     trials += [run.trial() for run in finished]
     winner = min(finished, key=_penalised_error)
     if not np.isfinite(_penalised_error(winner)):
@@ -116,15 +134,46 @@ def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
     return [best.candidate._replace(learner=replace(learner, **point._asdict())) for point in points]
 
 
-def _raced(kinds: Sequence[Trial], courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) -> list[Run]:
-    """The runs that may win, as far as each was taken; the leader of the race is the last."""
+def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple[list[Run], list[Trial]]:
+    """The best few runs from the system whose filter does best, after few rounds; and trials of all others."""
+    if space.systems is None:
+        return [], []
+    sizes, recipes, alphas = space.systems
+    courses = relating_pasts(courses, sorted({past for past, _ in sizes}))
+    known = set.intersection(*(set(course.ground.related) for course in courses))
+    plain = Candidate(recipes[0], space.learners[0])
+    trials = screened([_begun_with(plain, size) for size in sizes if size[0] in known], courses, tell)
+    if not trials or not np.isfinite(min(t.error for t in trials)):
+        return [], trials
+    best = min(trials, key=lambda t: t.penalised_error).candidate.recipe
+    entrants = [
+        _begun_with(Candidate(recipe, space.learners[0]).with_alpha(a), (best.past, best.states or 0))
+        for recipe in recipes
+        for a in alphas
+    ]
+    tried = sorted((advanced(run, FEW, tell) for run in runs(entrants, courses)), key=_latest_error)
+    return tried[:N_RACING], trials + [run.trial() for run in tried[N_RACING:]]
+
+
+def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
+    past, states = size
+    return candidate._replace(recipe=replace(candidate.recipe, past=past, states=states))
+
+
+def _raced(
+    kinds: Sequence[Trial], others: Sequence[Run], courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch
+) -> list[Run]:
+    """The runs that may win, as far as each was taken; the leader of the race is the last.
+
+    Besides the best kinds, others race that have begun already.
+    """
     # without a belief nothing changes from round to round: what was screened is final
     final = [t.candidate for t in kinds if t.candidate.recipe.belief_weight == 0][:1]
     entrants = _racing(kinds, space)
     begun = {run.candidate: run for run in runs([*final, *entrants], courses)}
     finished = [advanced(begun[candidate], 0) for candidate in final]
     some = max(1, n_rounds // 4)
-    raced = [advanced(begun[candidate], some, tell) for candidate in entrants]
+    raced = [advanced(run, some, tell) for run in (*(begun[candidate] for candidate in entrants), *others)]
     if not raced:
         return finished
     if space.refine and space.alphas:
@@ -216,6 +265,11 @@ def _best_of_each_kind(trials: Iterable[Trial]) -> list[Trial]:
 
 def _around(alpha: float | None) -> list[float]:
     return [] if alpha is None else [alpha / FINER, alpha * FINER]
+
+
+def _latest_error(run: Run) -> float:
+    """The error of the last round: runs from one system have F_0 in common."""
+    return float(np.mean([lane.rounds[-1].error if lane.rounds else np.inf for lane in run.lanes]))
 
 
 def _penalised_error(run: Run) -> float:

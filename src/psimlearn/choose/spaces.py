@@ -1,9 +1,10 @@
 """The candidates that a search tries for given settings: whatever is None or "auto" in them is varied."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from psimlearn.choose.search import Space
+from psimlearn.choose.search import Space, Systems
 from psimlearn.choose.settings import Settings
 from psimlearn.files.features import width
 from psimlearn.filter import Stack
@@ -24,6 +25,12 @@ N_FOURIER = 1000
 """Random features; no more than rows to learn from, beyond which they cost much and add nothing."""
 BELIEF_WEIGHTS = (0.0, 1.0)
 LEVEL_WEIGHTS = (1.0, 0.1)
+SYSTEMS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64)
+"""Numbers of states of the linear systems that are tried."""
+SYSTEM_RIDGES = (1e-2, 1e-1, 1.0)
+"""Ridges with which rounds go on from a system; the best is refined like all others."""
+WIDEST_RELATION = 1000
+"""Columns of past and future beyond which these are not related: the cost grows with their cube."""
 
 
 def given_space(settings: Settings, data: Trajectories, learner: Learner[Any]) -> Space:
@@ -34,7 +41,9 @@ def given_space(settings: Settings, data: Trajectories, learner: Learner[Any]) -
 def linear_space(settings: Settings, data: Trajectories) -> Space:
     """Ridge regression with every recipe and ridge."""
     ranks = _ranks(settings, data.n_channels)
-    return Space((Ridge(),), _recipes(settings, data), RIDGES, between=_between(settings), ranks=ranks)
+    recipes = _recipes(settings, data)
+    systems = _systems(settings, data, recipes)
+    return Space((Ridge(),), recipes, RIDGES, between=_between(settings), ranks=ranks, systems=systems)
 
 
 def fourier_space(settings: Settings, data: Trajectories, guide: Recipe, n_features: int) -> Space:
@@ -98,6 +107,20 @@ def _priors(settings: Settings, lags: int) -> list[tuple[Prior, float | None]]:
     if settings.level_weight != "auto":
         levels = (settings.level_weight,)
     return [(prior, level) for prior in priors for level in (levels if prior == "last" else (None,))]
+
+
+def _systems(settings: Settings, data: Trajectories, recipes: Sequence[Recipe]) -> Systems | None:
+    """Subspace starts, where users leave the start and what is fed back to us; recordings with inputs have none."""
+    n, k = data.n_channels, settings.features.window
+    free = not settings.literal and settings.init == "history" and settings.trainer != "forward"
+    plain = isinstance(settings.features, Stack) and settings.rank in (None, "auto") and data.inputs is None
+    if not (free and plain and settings.belief_weight != 0):
+        return None
+    pasts = [past for past in sorted({max(k, 3), 2 * max(k, 2)}) if 2 * past * n <= WIDEST_RELATION]
+    sizes = tuple((past, s) for past in pasts for s in SYSTEMS if s <= min(k, past - 1) * n)
+    with_belief = {replace(recipe, belief_weight=settings.belief_weight or 1.0): None for recipe in recipes}
+    chosen = tuple(r for r in with_belief if r.level_weight in (None, LEVEL_WEIGHTS[0]))
+    return Systems(sizes, chosen, SYSTEM_RIDGES) if sizes and chosen else None
 
 
 def _between(settings: Settings) -> tuple[tuple[str, float], ...]:

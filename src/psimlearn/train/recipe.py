@@ -28,6 +28,9 @@ class Recipe:
         level_weight: with the prior "last", regress on changes, and on the level of the last observation only so much:
             the smaller, the less the offset of a recording matters. None regresses on lags as they are.
         rank: feed back only this many directions of the belief; predictions keep full width.
+        states: begin with the Kalman filter of a linear system of this many states, identified by canonical
+            correlations, and feed back these states; None begins with a regression.
+        past: with states, how many rows of past and of future are related to identify the system.
         box: keep the feedback within the range of the features seen in training, widened on either side by this
             many times that range; None for no box.
         standardise: learn in units of each channel's standard deviation.
@@ -42,6 +45,8 @@ class Recipe:
     belief_weight: float = 1.0
     level_weight: float | None = None
     rank: int | None = None
+    states: int | None = None
+    past: int = 10
     box: float | None = 1.0
     standardise: bool = True
     feedthrough: bool = False
@@ -55,6 +60,8 @@ class Recipe:
         number(self.belief_weight, "belief_weight")
         optional(number, self.level_weight, "level_weight")
         optional(whole, self.rank, "rank")
+        optional(whole, self.states, "states")
+        whole(self.past, "past", 2)
         optional(number, self.box, "box")
         optional(number, self.guard, "guard", above=True)
         for name in ("standardise", "feedthrough", "keep_start"):
@@ -107,6 +114,24 @@ def _rules_of_pairs(train: Trajectories, features: Features, recipe: Recipe) -> 
         (
             recipe.rank is None or isinstance(features, Stack | StackSquares),
             f"rank needs Stack or StackSquares features, received {kind}; use rank=None",
+        ),
+        (
+            recipe.states is None or (isinstance(features, Stack) and recipe.rank is None and recipe.belief_weight > 0),
+            (
+                f"states needs Stack features, rank=None and a belief weight above 0, received {kind}, "
+                f"rank={recipe.rank} and belief weight {recipe.belief_weight:g}; use states=None"
+            ),
+        ),
+        (
+            recipe.states is None or train.inputs is None,
+            "states needs recordings without inputs, received some; use states=None",
+        ),
+        (
+            recipe.states is None or recipe.states <= min(features.window, recipe.past - 1) * train.n_channels,
+            (
+                f"states: required at most {min(features.window, recipe.past - 1)} times the number of channels, "
+                f"received {recipe.states} and {train.n_channels} channels"
+            ),
         ),
         (
             not isinstance(features, OneHot) or recipe == simplex,

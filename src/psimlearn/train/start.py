@@ -1,10 +1,14 @@
 """Where training begins: scaling, the first belief, the first examples, the first filter."""
 
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from psimlearn.errors import DataError
 from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
 from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.layout import Layout, lay_out
@@ -13,6 +17,7 @@ from psimlearn.filter.rollout import inputs_at, room
 from psimlearn.filter.scaling import CONSTANT, standardisation
 from psimlearn.filter.step import prior
 from psimlearn.learners import BesideBelief, Counting, InCoordinates, Learner, Ridge, Stats, generalised_alpha
+from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (
     carried_forward,
@@ -28,13 +33,16 @@ from psimlearn.shapes import Float
 from psimlearn.train.coordinates import relative, weighted
 from psimlearn.train.examples import TrainingRows, filled_features
 from psimlearn.train.recipe import Init, Recipe, check
+from psimlearn.train.subspace import Related, Start, first_step, readout, realised, related, started
 
-__all__ = ["Beginning", "Ground", "begin", "ground"]
+__all__ = ["Beginning", "Ground", "begin", "ground", "relating"]
 
 FILL_PASSES = 3
 """How often missing entries and history-regressed beliefs are refined in turn before training."""
 LEAST_SCALE = 0.1
 """A belief that hardly moved at first may move later: its scale is at least this share of the scale of the features."""
+SUBSPACE_RIDGE = 1e-3
+"""Added to the variances of standardised observations where a subspace start relates past and future."""
 LARGEST_BELIEF = 1e100
 """Beyond this a belief counts as non-finite: its square would soon be."""
 
@@ -55,6 +63,8 @@ class Ground(NamedTuple):
     """phi(f_t)."""
     covariance: Float[np.ndarray, "n n"]
     """The covariance of the one-step errors of those beliefs."""
+    related: Mapping[int, Related] = MappingProxyType({})
+    """By `Recipe.past`, how so many rows of future depend on so many rows of past, as far as it is known already."""
 
 
 class Beginning(NamedTuple):
@@ -69,7 +79,7 @@ class Beginning(NamedTuple):
 def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) -> Ground:
     """Standardise the recordings, and regress the initial beliefs on history.
 
-    The result serves every recipe that differs in lags, prior, weights or rank only.
+    The result serves every recipe that differs in lags, prior, weights, rank or states only.
     """
     check(train, features, recipe, init)
     scaling = standardisation(train.values, recipe.standardise)
@@ -78,15 +88,25 @@ def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) 
     return Ground(train, features, scaling, input_scaling, layout, *_history_beliefs(layout, features))
 
 
+def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
+    """The ground with past and future related for these values of `Recipe.past`, unless there are too few rows."""
+    known = {}
+    for past in pasts:
+        with suppress(DataError):
+            known[past] = _related(ground.x, ground.layout.plan, past)
+    return ground._replace(related=known)
+
+
 def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, rng: np.random.Generator) -> Beginning:
     """Make the initial examples and fit F_0 to them."""
-    train, features, scaling, input_scaling, layout, x, beliefs, phi, covariance = ground
+    train, features, scaling, input_scaling, layout, x, beliefs, phi, covariance, _ = ground
     check(train, features, recipe, init)
     layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
     rows, target_rows = example_rows(layout.plan, features.window)
     # a zero start has no beliefs yet: the features themselves stand in and set the scale
     m, seen = (beliefs if init == "history" else phi)[rows], phi[whole_futures(layout.plan, features.window)]
-    directions = _directions(m, recipe.rank)
+    subspace = _subspace_start(ground, recipe)
+    directions = _directions(m, recipe.rank) if subspace is None else readout(subspace.system, seen)
     spread = _spread(seen if directions is None else seen @ directions)
     feedback = _feedback(m if directions is None else m @ directions, spread, directions, recipe)
     d, width = phi.shape[1], len(feedback.mean) + recipe.lags * x.shape[1] + layout.u.shape[1]
@@ -116,6 +136,10 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     prepared = _placed(_in_coordinates(learner, filter, recipe, z), filter).prepare(z, rng)
     learner = prepared.counting(z, y, recipe.lags) if isinstance(prepared, Counting) else prepared
     if init == "zero":
+        return Beginning(filter, learner, None, training)
+    if subspace is not None:
+        first = first_step(subspace, feedback, recipe.lags, filter.centre)
+        filter = replace(filter, regressors=(first,), initial=subspace.belief(features.window))
         return Beginning(filter, learner, None, training)
     stats = learner.summarise(z, y)
     filter = replace(filter, regressors=(learner.solve(stats),))
@@ -206,6 +230,19 @@ def _directions(beliefs: Float[np.ndarray, "examples d"], rank: int | None) -> F
         return None
     _, vectors = np.linalg.eigh(np.cov(beliefs.T))
     return vectors[:, : -rank - 1 : -1].copy()
+
+
+def _subspace_start(ground: Ground, recipe: Recipe) -> Start | None:
+    """The linear system that a subspace start begins with; None for other starts."""
+    if recipe.states is None:
+        return None
+    x, plan = ground.x, ground.layout.plan
+    found = ground.related.get(recipe.past) or _related(x, plan, recipe.past)
+    return started(realised(found, recipe.states), x, plan)
+
+
+def _related(x: Float[np.ndarray, "rows n"], plan: Schedule, past: int) -> Related:
+    return related(x, plan, past, "cva", SUBSPACE_RIDGE)
 
 
 def _feedback(

@@ -1,14 +1,29 @@
-"""Linear maps of a state: their radius, their limits, and how to keep them stable."""
+"""Linear systems: their radius, their limits, how to keep them stable, and the gain of their filter."""
+
+import warnings
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
 from psimlearn.shapes import Float
 
-__all__ = ["observability", "radius", "settled", "stabilised"]
+__all__ = ["FLOOR", "System", "observability", "radius", "settled", "stabilised", "steady_gain"]
 
+FLOOR = 1e-9
+"""The least variance of an innovation, in units of its channel's variance: a constant channel has none."""
 LARGEST_POLE = 0.999
 """Eigenvalues of A on or outside the unit circle are shrunk to this."""
+
+
+class System(NamedTuple):
+    """A linear system in innovations form, without its beginning: s_{t+1} = A s_t + K e_t, x_t = C s_t + e_t."""
+
+    A: Float[np.ndarray, "s s"]
+    C: Float[np.ndarray, "n s"]
+    K: Float[np.ndarray, "s n"]
+    V: Float[np.ndarray, "n n"]
+    stabilised: bool
 
 
 def radius(A: Float[np.ndarray, "s s"]) -> float:
@@ -52,3 +67,24 @@ def stabilised(A: Float[np.ndarray, "s s"]) -> tuple[Float[np.ndarray, "s s"], b
         T[block, block] *= LARGEST_POLE / max(radius(T[block, block]), LARGEST_POLE)
         start = block.stop
     return Z @ T @ Z.T, True
+
+
+def steady_gain(
+    A: Float[np.ndarray, "s s"], C: Float[np.ndarray, "n s"], noise: Float[np.ndarray, "sn sn"]
+) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "n n"]]:
+    """K and V from the Riccati equation with cross term; where it has no solution, K = S R^-1 and V = R."""
+    order, n = len(A), len(C)
+    noise = (noise + noise.T) / 2  # the solver refuses a matrix that rounding has made asymmetric
+    Q, S, R = noise[:order, :order], noise[:order, order:], noise[order:, order:] + FLOOR * np.eye(n)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # the solver warns of a doubtful solution: do not use it
+            P = scipy.linalg.solve_discrete_are(A.T, C.T, Q, R, s=S)
+        V = C @ P @ C.T + R
+        K = np.linalg.solve(V, (A @ P @ C.T + S).T).T
+        np.linalg.cholesky(V)
+        if radius(A - K @ C) < 1:
+            return K, V
+    except (np.linalg.LinAlgError, ValueError, Warning):
+        pass
+    return np.linalg.solve(R, S.T).T, R

@@ -1,0 +1,46 @@
+"""The level of the observations of an identified system, and the state in which its recordings begin.
+
+The one-step errors of a filter are linear in both, so least squares give them.
+"""
+
+import numpy as np
+
+from psimlearn.recordings.schedule import Schedule
+from psimlearn.shapes import Float
+from psimlearn.train.systems import System
+
+__all__ = ["level", "one_step_errors", "sensitivities"]
+
+
+def one_step_errors(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule) -> Float[np.ndarray, "rows n"]:
+    """One-step errors of the stationary filter from state zero."""
+    A, C, K = system[:3]
+    e = np.empty_like(x)
+    s = np.zeros((len(plan.last()), len(A)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for block in plan.blocks():
+            s = s[: block.stop - block.start]
+            e[block] = x[block] - s @ C.T
+            s = s @ A.T + e[block] @ K.T
+    return e
+
+
+def sensitivities(system: System, times: int) -> Float[np.ndarray, "times n p"]:
+    """By how much the first state and the mean of the observations lower the one-step error at each time."""
+    A, C, K = system[:3]
+    F, n = A - K @ C, len(C)
+    response = np.concatenate([np.eye(len(A)), np.zeros((len(A), n))], axis=1)  # of the state
+    direct = np.concatenate([np.zeros_like(C), np.eye(n)], axis=1)
+    out = np.empty((times, n, len(A) + n))
+    for t in range(times):
+        out[t] = C @ response + direct
+        response = F @ response - K @ direct
+    return out
+
+
+def level(D: Float[np.ndarray, "times n p"], e: Float[np.ndarray, "rows n"], plan: Schedule) -> Float[np.ndarray, " p"]:
+    """The first state and the mean with the least squared errors; the smallest of them if several have."""
+    running = np.diff(plan.starts)
+    normal = np.tensordot(D * running[:, None, None], D, axes=([0, 1], [0, 1]))
+    right = np.tensordot(np.add.reduceat(e, plan.starts[:-1]), D, axes=2)
+    return np.asarray(np.linalg.lstsq(normal, right, rcond=1e-10)[0])

@@ -1,0 +1,165 @@
+"""Subspace identification (N4SID and CVA), and the first step of a filter from a system that was identified.
+
+The past tells of the future only through the state: the map from past to future has the rank of the system, and its
+singular vectors give the states. Two rows of states, one step apart, give the system by least squares, and the Riccati
+equation gives the gain K of its filter, which forgets its start however strong the noise is.
+
+As a filter of this library: the belief is m_t = O s_t, where O = [C; CA; ..; CA^{k-1}]; a left inverse of O reads the
+state from the belief, and only the state is fed back. So
+
+    m_{t+1} = O (A - KC) s_t + O K x_t              for observations less their level
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from psimlearn.errors import DataError
+from psimlearn.filter import Feedback, Linear
+from psimlearn.recordings.schedule import Schedule
+from psimlearn.recordings.windows import futures, histories
+from psimlearn.shapes import Float
+from psimlearn.train.levels import level, one_step_errors, sensitivities
+from psimlearn.train.systems import System, observability, stabilised, steady_gain
+
+__all__ = ["Related", "Start", "Weighting", "columns", "first_step", "readout", "realised", "related", "started"]
+
+Weighting = Literal["cva", "n4sid"]
+BLOWN_UP = 1e6
+"""A filter has diverged if an error is this many times larger than anything observed."""
+FAINT = 1e-6
+"""Added to the variances of standardised features, so that their inverse exists."""
+
+
+def columns(
+    x: Float[np.ndarray, "rows n"], plan: Schedule, past: int, future: int
+) -> tuple[Float[np.ndarray, "columns pn"], Float[np.ndarray, "columns fn"]]:
+    """(x_{t-1}, .., x_{t-past}) and (x_t, .., x_{t+future-1}) at the rows where both lie within one trajectory."""
+    whole = plan.reaches(-past) & plan.reaches(future - 1)
+    required = past * x.shape[1] + 1
+    if np.count_nonzero(whole) < required:
+        raise DataError(
+            f"too little data: required {required} stretches of {past + future} rows within trajectories, to relate "
+            f"{past} rows of past with {future} rows of future in {x.shape[1]} channels; received "
+            f"{np.count_nonzero(whole)}. Use more or longer recordings, fewer channels or fewer rows."
+        )
+    return histories(x, plan, past)[whole], futures(x, plan, future)[whole].reshape(np.count_nonzero(whole), -1)
+
+
+class Related(NamedTuple):
+    """How the future depends on the past. Vectors are w = (x_t, .., x_{t+i-1}, x_{t-1}, .., x_{t-i})."""
+
+    n: int
+    moments: Float[np.ndarray, "w w"]
+    now: Float[np.ndarray, "f w"]
+    """Takes w to the weighted future from time t on that its past predicts."""
+    following: Float[np.ndarray, "g w"]
+    """Takes w to the weighted future from time t + 1 on that its past and x_t predict."""
+    vectors: Float[np.ndarray, "f f"]
+    values: Float[np.ndarray, " f"]
+
+
+def related(
+    x: Float[np.ndarray, "rows n"], plan: Schedule, block_rows: int, weighting: Weighting, ridge: float
+) -> Related:
+    """The singular vectors of W1 R_fp R_pp^-1 R_pp^{1/2}.
+
+    Args:
+        x: scheduled rows, standardised, without gaps.
+        plan: their schedule.
+        block_rows: how many rows of past, and of future.
+        weighting: W1: "cva" relates past and future by canonical correlations; "n4sid" weights the future by its
+            variance.
+        ridge: added to variances.
+    """
+    past, future = columns(x, plan, block_rows, block_rows)
+    n = x.shape[1]
+    w = np.concatenate([future, past], axis=1)
+    w -= w.mean(axis=0)
+    moments = w.T @ w / len(w)
+    f = future.shape[1]
+    regular = moments + ridge * np.eye(len(moments))
+    root = np.linalg.cholesky(regular[:f, :f]) if weighting == "cva" else np.eye(f)  # W1^-1, lower triangular
+    now, following = np.zeros((f, len(moments))), np.zeros((f - n, len(moments)))
+    now[:, f:] = np.linalg.solve(regular[f:, f:], np.linalg.solve(root, moments[:f, f:]).T).T
+    known, less = np.r_[:n, f : len(moments)], slice(f - n)
+    cross = np.linalg.solve(root[less, less], moments[n:f, known])
+    following[:, known] = np.linalg.solve(regular[np.ix_(known, known)], cross.T).T
+    vectors, values, _ = np.linalg.svd(now[:, f:] @ np.linalg.cholesky(regular[f:, f:]))
+    return Related(n, moments, now, following, vectors, values)
+
+
+def realised(found: Related, order: int) -> System:
+    """A system of so many states: least squares from the states at time t to the states at time t + 1, and to x_t."""
+    U, roots = found.vectors[:, :order], np.sqrt(np.maximum(found.values[:order], 1e-12))
+    gamma = U * roots
+    now = (U / roots).T @ found.now
+    following = np.linalg.pinv(gamma[: len(found.following)]) @ found.following
+    target = np.concatenate([following, np.eye(found.n, len(found.moments))])
+    seen = now @ found.moments
+    AC = np.linalg.lstsq(seen @ now.T, seen @ target.T, rcond=1e-12)[0].T
+    A, shrunk = stabilised(AC[:order])
+    residual = target - np.concatenate([A, AC[order:]]) @ now
+    noise = residual @ found.moments @ residual.T
+    return System(A, AC[order:], *steady_gain(A, AC[order:], noise), shrunk)
+
+
+class Start(NamedTuple):
+    """A system, with the level of its observations and the state in which recordings begin."""
+
+    system: System
+    level: Float[np.ndarray, " n"]
+    state: Float[np.ndarray, " s"]
+
+    def belief(self, window: int) -> Float[np.ndarray, " d"]:
+        """m_1."""
+        A, C = self.system[:2]
+        return np.asarray(observability(A, C, window) @ self.state + np.tile(self.level, window))
+
+
+def started(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule) -> Start:
+    """Complete a system of standardised, scheduled rows by the level and the first state with the least errors."""
+    errors, r = one_step_errors(system, x, plan), len(system.A)
+    if not np.abs(errors).max() < BLOWN_UP * np.abs(x).max():
+        return Start(system, np.zeros(x.shape[1]), np.zeros(r))  # it diverged, and its errors exclude it
+    whiten = np.linalg.inv(np.linalg.cholesky(system.V))
+    theta = level(whiten @ sensitivities(system, len(plan.starts) - 1), errors @ whiten.T, plan)
+    return Start(system, theta[r:], theta[:r])
+
+
+def readout(system: System, phi: Float[np.ndarray, "rows d"]) -> Float[np.ndarray, "d s"]:
+    """The directions of a belief that are the state: a left inverse of O, by generalised least squares.
+
+    Rounds after the first have beliefs beyond the range of O. Their parts that vary much, relative to the features,
+    count less.
+
+    Args:
+        system: of standardised observations.
+        phi: the features that beliefs predict, windows of observations.
+    """
+    O = observability(system.A, system.C, phi.shape[1] // len(system.C))
+    covariance = np.cov(phi.T).reshape(len(O), len(O)) + FAINT * np.eye(len(O))
+    weighted = np.linalg.solve(covariance, O)
+    return weighted @ np.linalg.pinv(O.T @ weighted)
+
+
+def first_step(start: Start, feedback: Feedback, lags: int, prior: Float[np.ndarray, " d"] | None) -> Linear:
+    """The regressor that steps a belief as the Kalman filter of a system does.
+
+    Args:
+        start: the system, the level of its observations, and its first state.
+        feedback: reads the state from a belief, shifts and scales it.
+        lags: how many of the last observations a step sees; the filter needs the last only.
+        prior: the belief that is added to the output of the regressor; None if the last observation is added.
+    """
+    A, C, K = start.system[:3]
+    assert feedback.directions is not None
+    n, r, d = len(C), len(A), len(feedback.directions)
+    O, level = observability(A, C, d // n), np.tile(start.level, d // n)
+    forgetting, gain = O @ (A - K @ C), O @ K
+    weights = np.vstack([(forgetting * (feedback.scale / feedback.weight)).T, gain.T, np.zeros(((lags - 1) * n, d))])
+    intercept = level + forgetting @ (feedback.mean - level @ feedback.directions) - gain @ start.level
+    if prior is not None:
+        return Linear(weights, intercept - prior)
+    weights[r : r + n] -= np.tile(np.eye(n), d // n)
+    return Linear(weights, intercept)
