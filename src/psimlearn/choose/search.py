@@ -126,7 +126,8 @@ def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
     learner = best.candidate.learner
     if not isinstance(learner, RandomFourierRidge) or not np.isfinite(best.error):
         return []
-    tried = [point_of(t.candidate.learner) for t in trials if t.candidate.recipe == best.candidate.recipe]
+    alike = [t.candidate.learner for t in trials if t.candidate.recipe == best.candidate.recipe]
+    tried = [point_of(other) for other in alike if isinstance(other, RandomFourierRidge)]
     points = around(point_of(learner), tried)
     widths = {p.bandwidth_factor for p in points} - {p.bandwidth_factor for p in tried}
     ridges = {p.alpha for p in (*tried, *points)}

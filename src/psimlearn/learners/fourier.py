@@ -116,7 +116,7 @@ def _orthogonal(p: int, n: int, rng: np.random.Generator) -> Float[np.ndarray, "
     """
     blocks = [np.linalg.qr(_independent(p, min(p, n - begin), rng)).Q for begin in range(0, n, p)]
     lengths: np.ndarray = np.sqrt(rng.chisquare(p, n))  # those of normal vectors
-    return np.concatenate(blocks, axis=1) * lengths
+    return np.asarray(np.concatenate(blocks, axis=1) * lengths)
 
 
 def _median_distance(z: Z, rng: np.random.Generator, most: int = 1000) -> float:
