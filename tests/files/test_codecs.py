@@ -242,6 +242,23 @@ def test_words_of_a_single_symbol_are_not_endless(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
+        ("factor", lambda factor: 0 * factor, "a number from 0.1 to 10"),
+        ("factor", lambda factor: factor + np.inf, "finite"),
+        ("quantiles", lambda quantiles: quantiles[::-1].copy(), "rise with their level"),
+        ("quantiles", lambda quantiles: quantiles[1:].copy(), "required"),
+    ],
+)
+def test_errors_in_gaps_that_cannot_be_are_refused(
+    name: str, change: Callable[[Array], Array], message: str, tmp_path: Path
+) -> None:
+    about, arrays = contents(model_bytes())
+    arrays[f"in_gaps.{name}"] = change(arrays[f"in_gaps.{name}"])
+    refused(forged(about, arrays), tmp_path, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
         ("scores", lambda scores: scores[::-1].copy(), "scores that rise with their rate"),
         ("rows", lambda rows: 0 * rows, "a number of at least 1"),
         ("rate", lambda rate: rate + 1, "a rate of alarms"),
@@ -256,10 +273,12 @@ def test_thresholds_that_cannot_be_are_refused(
     refused(forged(about, arrays), tmp_path, message)
 
 
-def test_a_file_from_before_thresholds_has_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["thresholds", "in_gaps"])
+def test_a_file_from_before_a_part_has_none(part: str, tmp_path: Path) -> None:
     about, arrays = contents(model_bytes())
-    older = {name: array for name, array in arrays.items() if not name.startswith("thresholds.")}
-    assert accepted(forged(about, older), tmp_path).thresholds is None
+    assert any(name.startswith(f"{part}.") for name in arrays)
+    older = {name: array for name, array in arrays.items() if not name.startswith(f"{part}.")}
+    assert getattr(accepted(forged(about, older), tmp_path), part) is None
 
 
 def test_quantiles_that_fall_are_refused(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_every_part_of_a_filter_has_a_place_in_the_file() -> None:
         *known.split(),
         *CALIBRATIONS,
         "hinting",
+        "in_gaps",
         "names",
         "starting",
         "thresholds",

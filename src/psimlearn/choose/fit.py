@@ -22,6 +22,7 @@ from psimlearn.choose.strategy import Strategy
 from psimlearn.choose.summary import counted
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
+from psimlearn.evaluate.hidden import with_gaps_measured
 from psimlearn.evaluate.thresholds import with_thresholds
 from psimlearn.extras import imported
 from psimlearn.filter import Filter, OneHot
@@ -109,7 +110,7 @@ def fitted(
         choice = _treated(choice, data, settings, seed, tell)
     final, more_notes = _trained_on(everything, choice, strategy, settings, seed, tell)
     filter = strategy.calibrated(final.round.filter, choice.held_out, [(final.round.filter, everything)])
-    filter = with_thresholds(filter, choice.held_out)
+    filter = with_thresholds(with_gaps_measured(filter, choice.held_out), choice.held_out)
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
     notes += more_notes + (on_the_edge(choice.trial) if isinstance(settings.learner, str) else [])

@@ -22,7 +22,7 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures, late_before, settled
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["HORIZON", "Blind", "Unseen", "blind", "with_calibration"]
+__all__ = ["HORIZON", "Blind", "Unseen", "blind", "thinned", "with_calibration"]
 
 Unseen = tuple[Filter, Trajectories]
 """A filter, and recordings that it was not fitted to."""
@@ -186,8 +186,12 @@ def blind(filter: Filter) -> Blind:
 
 
 def _thinned(held: Trajectories, horizon: int) -> Trajectories:
-    """As many of the first trajectories as fit in memory with all their horizons; one that is too long is cut."""
-    most = max(1, MOST_ENTRIES // (horizon * held.n_channels))
+    """As many of the first trajectories as fit in memory with all their horizons."""
+    return thinned(held, max(1, MOST_ENTRIES // (horizon * held.n_channels)))
+
+
+def thinned(held: Trajectories, most: int) -> Trajectories:
+    """As many of the first trajectories as have at most so many rows; one that is too long is cut."""
     if len(held.values) <= most:
         return held
     whole = int(np.searchsorted(held.offsets, most, side="right")) - 1

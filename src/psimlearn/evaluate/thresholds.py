@@ -45,4 +45,5 @@ def _as_sure(other: Filter, filter: Filter) -> Filter:
         calibration=None if calibration is None else calibration._replace(base=calibration.base * unit**2),
         starting=None if starting is None else starting._replace(covariance=starting.covariance * np.outer(unit, unit)),
         covariance=filter.covariance * np.outer(unit, unit),
+        in_gaps=filter.in_gaps,
     )

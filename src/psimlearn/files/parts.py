@@ -10,6 +10,7 @@ from psimlearn.files.checks import require, require_covariance, require_distribu
 from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
+from psimlearn.filter.ingaps import MOST_FACTOR, InGaps
 from psimlearn.filter.thresholds import MOST_RATE, RATES, Thresholds
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.shapes import Float
@@ -173,6 +174,23 @@ STARTING: Codec[Starting, Known] = Codec(
 )
 
 
+def _check_in_gaps(group: Group) -> None:
+    all_finite(group)
+    factor = group.arrays["factor"]
+    usable = (factor >= 1 / MOST_FACTOR) & (factor <= MOST_FACTOR)
+    group.require("factor", usable, f"a number from {1 / MOST_FACTOR:g} to {MOST_FACTOR:g}")
+    rises = np.diff(group.arrays["quantiles"], prepend=0.0) >= 0
+    group.require("quantiles", rises, "quantiles of at least 0 that rise with their level")
+
+
+IN_GAPS: Codec[InGaps, Known] = Codec(
+    arrays=InGaps._asdict,
+    shapes=lambda _, __: {"factor": (1,), "quantiles": (len(LEVELS),)},
+    check=_check_in_gaps,
+    build=lambda group, _: InGaps(**group.arrays),
+)
+
+
 def _check_thresholds(group: Group) -> None:
     all_finite(group)
     group.require("scores", np.diff(group.arrays["scores"], prepend=-np.inf) >= 0, "scores that rise with their rate")
@@ -201,6 +219,7 @@ PARTS: dict[str, Codec[Any, Known]] = {
     "calibration_blind": replace(CALIBRATION, shapes=_with_inputs),
     "calibration_next": replace(CALIBRATION, shapes=_with_feedthrough),
     "starting": STARTING,
+    "in_gaps": IN_GAPS,
     "thresholds": THRESHOLDS,
     "hinting": HINTING,
 }
@@ -211,6 +230,7 @@ OPTIONAL = (
     "calibration_blind",
     "calibration_next",
     "starting",
+    "in_gaps",
     "thresholds",
     "hinting",
 )

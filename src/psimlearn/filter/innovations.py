@@ -25,13 +25,10 @@ from psimlearn.filter.spreads import Kind, kind_of
 from psimlearn.filter.step import Feedback, State, expected, inputs
 from psimlearn.shapes import Bool, Float
 
-__all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "doubt_factor", "has_innovations", "innovations", "memory"]
-__all__ += ["treats_exactly"]
+__all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "has_innovations", "innovations", "memory", "treats_exactly"]
 
 LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
 """Features whose `observations` is known to be a linear map."""
-FURTHEST, MOST_FACTOR = 10, 10.0
-"""The steps over which the growth of errors is compared with that of the model, and the most that doubt is widened."""
 
 
 class Taken(NamedTuple):
@@ -265,24 +262,6 @@ def innovations(filter: Learnt) -> Innovations:
     noise = filter.covariance
     first_noise = noise if filter.starting is None else filter.starting.covariance
     return Innovations(folded_map(filter, parts, shift), noise, first_noise, feedback, filter.lags, n_hints)
-
-
-@remembered
-def doubt_factor(filter: Learnt) -> Float[np.ndarray, " n"]:
-    """How much faster errors grew with the horizon, on held-out recordings, than a linear filter says: at least 1.
-
-    A filter that predicts the next row well may still know little of the rows after it. Doubt is carried from row to
-    row by the same model, and too small in the same measure.
-    """
-    calibration = filter.calibration
-    n, last = len(filter.covariance), 1 if calibration is None else min(calibration.furthest, FURTHEST)
-    if calibration is None or last < 2 or not isinstance(filter.regressors[0], Linear):
-        return np.ones(n)
-    model = innovations(filter)
-    growth = model.growth(np.zeros((1, model.s)), np.zeros((1, 0)), last)  # linear: the same everywhere
-    measured, modelled = (part[1:last] - part[0] for part in (calibration.base, growth.reshape(last, n)))
-    ratio = np.where(modelled > 0, measured / np.where(modelled > 0, modelled, 1.0), 1.0)
-    return np.asarray(np.clip(np.median(ratio, axis=0), 1.0, MOST_FACTOR))
 
 
 def memory(filter: Learnt, model: Innovations, state: State) -> Float[np.ndarray, "b s"]:

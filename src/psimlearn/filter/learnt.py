@@ -11,6 +11,7 @@ import numpy as np
 from psimlearn.errors import DataError
 from psimlearn.filter.features import Features, Variances
 from psimlearn.filter.gaps import conditional_fill
+from psimlearn.filter.ingaps import InGaps
 from psimlearn.filter.layout import controls
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
@@ -53,6 +54,8 @@ class Learnt:
     """The same within the window, for filters with feed-through, if only the next inputs are known."""
     starting: Starting | None = None
     """How errors of the first rows of a stream differ from later ones, on the recordings of training."""
+    in_gaps: InGaps | None = None
+    """How errors inside gaps compare with the doubt about them, on recordings not fitted to."""
     thresholds: Thresholds | None = None
     """The scores below which an alarm begins, by rate, from recordings not fitted to."""
     hinting: Linear | None = None
@@ -88,6 +91,11 @@ class Learnt:
         """The weights by which hints are read from beliefs; of width 0 without hints."""
         d = len(self.initial)
         return np.zeros((d, 0)) if self.hinting is None else self.hinting.weights[:d]
+
+    @property
+    def doubt_factor(self) -> float:
+        """The factor of the variance that doubt adds; 1 for filters of older versions."""
+        return 1.0 if self.in_gaps is None else float(self.in_gaps.factor[0])
 
     def measured(self, inputs: InputsToCome) -> Calibration | None:
         """The calibration of predictions that know these inputs; None if there is none."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.doubt import Doubt
-from psimlearn.filter.innovations import Innovations, doubt_factor, innovations, treats_exactly
+from psimlearn.filter.innovations import Innovations, innovations, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.onehot import OneHot
 from psimlearn.filter.rollout import rolled
@@ -157,8 +157,7 @@ def _covariances(
     some = np.flatnonzero(first if doubt is None else first | doubt.any(axis=(1, 2)))
     covariance = filter.correlation.scaled(variance[some])
     if doubt is not None:
-        widened = np.sqrt(doubt_factor(filter))
-        covariance = covariance + doubt[some] * np.outer(widened, widened)
+        covariance = covariance + doubt[some] * filter.doubt_factor
     if filter.starting is not None:
         covariance = np.where(first[some, None, None], filter.starting.covariance, covariance)
     return some, covariance

@@ -8,7 +8,7 @@ from psimlearn.checks import room_for, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Stack
-from psimlearn.filter.innovations import Innovations, doubt_factor, has_innovations, innovations, memory, treats_exactly
+from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.filter.rollout import Reading, Rollout, rolled
@@ -95,7 +95,7 @@ def predict(
         )
     claimed = claimed_variance(filter, state, steps, future_inputs)
     doubt = doubt_of(filter, state, steps) if doubt is None else doubt
-    doubt = None if doubt is None else doubt * doubt_factor(filter)
+    doubt = None if doubt is None else doubt * filter.doubt_factor
     if doubt is not None and filter.starting is not None:  # before anything is seen, starting tells all the doubt
         doubt = np.where(np.reshape(state.age == 0, (-1, 1, 1)), 0.0, doubt)
 
@@ -105,8 +105,11 @@ def predict(
             variance = _beyond(filter, state, calibration, horizon, variance)
         if filter.starting is not None:
             variance = variance * filter.starting.factor(age, horizon)
-        added = 0.0 if doubt is None else np.fmax(doubt, _of_empty_rows(filter, state, horizon))
-        return Spread(np.sqrt(variance + added) * filter.scaling.scale, horizon, calibration, age, filter.starting)
+        unit, in_doubt, share = filter.scaling.scale, variance, None
+        if doubt is not None:
+            in_doubt = variance + np.fmax(doubt, _of_empty_rows(filter, state, horizon))
+            share = 1 - variance / in_doubt
+        return Spread(np.sqrt(in_doubt) * unit, horizon, calibration, age, filter.starting, share, filter.in_gaps)
 
     rows = np.broadcast_to(np.arange(1, steps + 1), mean.shape[:2])
     age = np.broadcast_to(np.reshape(state.age, (-1, 1)), rows.shape)

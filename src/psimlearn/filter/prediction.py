@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from psimlearn.filter.ingaps import InGaps
 from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting
 from psimlearn.shapes import Float, Int
 
@@ -22,19 +23,25 @@ class Spread(NamedTuple):
     age: Int[np.ndarray, "*b"] | None = None
     """The age of the stream, if first rows were calibrated apart."""
     starting: Starting | None = None
+    share: Float[np.ndarray, "*b n"] | None = None
+    """The share of the variance that is doubt; None if there is no doubt."""
+    in_gaps: InGaps | None = None
 
     def reach(self, coverage: float) -> Float[np.ndarray, "*b n"]:
         """Half the width of intervals of this coverage."""
         multiple = self.calibration.reach(self.horizon, coverage)
         if self.starting is not None and self.age is not None:
             multiple = self.starting.reach(self.age, coverage, multiple)
+        if self.share is not None and self.in_gaps is not None:
+            multiple = self.in_gaps.reach(coverage, self.share, multiple)
         reach: np.ndarray = self.std * multiple
         return reach
 
     def at(self, place: Any) -> "Spread":
         """Pick some, by an index into all axes but the last, the channels."""
         age = None if self.age is None else self.age[place]
-        return self._replace(std=self.std[place], horizon=self.horizon[place], age=age)
+        share = None if self.share is None else self.share[place]
+        return self._replace(std=self.std[place], horizon=self.horizon[place], age=age, share=share)
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,8 +106,9 @@ def smooth(filter: Learnt, trajectories: Trajectories) -> Prediction:
     if filter.calibration is None:
         raise SettingsError("smoothing: required a calibrated filter, as PSIM.fit makes it, received one without.")
     mean, variance = _filled(filter, trajectories, with_variance=True)
-    std = np.sqrt(variance) * filter.scaling.scale
-    return Prediction(mean, "known", Spread(std, np.ones(len(mean), dtype=np.int64), filter.calibration))
+    std, horizon = np.sqrt(filter.doubt_factor * variance) * filter.scaling.scale, np.ones(len(mean), dtype=np.int64)
+    all_doubt = Spread(std, horizon, filter.calibration, share=np.ones_like(std), in_gaps=filter.in_gaps)
+    return Prediction(mean, "known", all_doubt)
 
 
 def impute(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarray, "rows n"]:
