@@ -22,11 +22,12 @@ from psimlearn.filter import (
     Stack,
     StackSquares,
 )
+from psimlearn.filter.chunked import roll_in_chunks
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
 from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.live import Live
-from psimlearn.filter.rollout import rolled
+from psimlearn.filter.rollout import Rollout, rolled, table
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, weights_of
 from random_filters import RNG, WINDOW, N, drawn, made
@@ -84,7 +85,17 @@ def alone(filter: Filter, data: Trajectories) -> np.ndarray:
     return np.array(met)
 
 
-RUNNERS: list[Callable[[Filter, Trajectories], np.ndarray | None]] = [whole, alone]
+def in_chunks(filter: Filter, data: Trajectories) -> np.ndarray | None:
+    """Chunks of two rows at once, until each begins where the one before it ends."""
+    laid_out = table(filter, data)
+    if laid_out.layout.gappy or not foldable(filter):
+        return None
+    assert roll_in_chunks(fold(filter), laid_out.z, laid_out.layout.plan, 2)
+    rollout = Rollout(filter, laid_out.layout, laid_out.layout.x, laid_out.z, None)
+    return rollout.layout.plan.packed(rollout.beliefs)
+
+
+RUNNERS: list[Callable[[Filter, Trajectories], np.ndarray | None]] = [whole, in_chunks, alone]
 """Each returns the belief after every row, in the order of the recordings; None for filters or data that it refuses."""
 
 

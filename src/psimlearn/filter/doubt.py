@@ -21,7 +21,7 @@ import numpy as np
 from psimlearn.filter.spreads import Kind
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["Doubt", "Given", "conditioned", "moved", "together"]
+__all__ = ["NOTHING", "Doubt", "Given", "conditioned", "moved", "together"]
 
 NOTHING = 1e-12
 """A variance below this share of the noise is zero."""

@@ -40,6 +40,21 @@ class Folded(NamedTuple):
     high: Float[np.ndarray, " r"] | None
     """The box, if there is one."""
 
+    def boxes(self, b: int) -> OfRows:
+        """Keep up to b rows of feedback inside the box, in place."""
+        if self.low is None or self.high is None:
+            return lambda fed: fed
+        low, high = (
+            np.tile(bound, (b, 1)) for bound in (self.low, self.high)
+        )  # numpy clips to full bounds much faster
+
+        def boxed(fed: np.ndarray) -> np.ndarray:
+            np.maximum(fed, low[: len(fed)], out=fed)
+            np.minimum(fed, high[: len(fed)], out=fed)
+            return fed
+
+        return boxed
+
 
 def foldable(filter: Learnt) -> bool:
     """Tell whether a step is one affine map of z, or of random Fourier features and z."""

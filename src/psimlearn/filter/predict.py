@@ -247,7 +247,7 @@ def forecast(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[
     rollout = rolled(filter, trajectories)
     plan = rollout.layout.plan
     if trajectories.inputs is None and isinstance(filter.features, Stack) and horizon <= filter.features.window:
-        return plan.packed(filter.scaling.undo(rollout.blocks(horizon)))
+        return rollout.blocks(horizon)
     return plan.packed(ahead(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon)))
 
 

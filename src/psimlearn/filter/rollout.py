@@ -5,20 +5,22 @@ gaps need the runner that keeps the covariance of what is missing. The textbook 
 and fills their gaps in.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from psimlearn.filter.doubt import Doubt, together
-from psimlearn.filter.folded import fold, foldable, folded_map
-from psimlearn.filter.innovations import Innovations, innovations, memory, treats_exactly
+from psimlearn.filter.beliefs import before, left_by
+from psimlearn.filter.chunked import chunk_length, roll_in_chunks
+from psimlearn.filter.doubt import Doubt
+from psimlearn.filter.folded import Folded, fold, foldable
+from psimlearn.filter.gapped import Reading, roll_in_doubt
+from psimlearn.filter.innovations import treats_exactly
 from psimlearn.filter.layout import Layout, controls, lay_out
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.step import State, advance, expected, following, following_at, inputs
-from psimlearn.recordings.schedule import RowIndex
+from psimlearn.recordings.schedule import RowIndex, Schedule
 from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, late_at_end, late_before, unseen_at_end, unseen_before
@@ -26,9 +28,8 @@ from psimlearn.shapes import Float
 
 __all__ = ["Reading", "Rollout", "Table", "inputs_at", "laid_out", "roll", "rolled", "room", "run", "table"]
 
-Reading = Callable[[Innovations, Doubt, np.ndarray, np.ndarray], np.ndarray]
-"""Takes a model, the doubt of b streams, the means of their memories, and inputs at their mean, as those of the next
-row are not known; returns one entry a stream."""
+DRIVEN = 4096
+"""The rows for which the contribution of known columns is computed at once."""
 
 
 class Table(NamedTuple):
@@ -79,12 +80,17 @@ class Rollout:
     @cached_property
     def beliefs(self) -> Float[np.ndarray, "rows d"]:
         """m_{t+1}, the belief after each scheduled row."""
-        return self._first(len(self.filter.initial))
+        if self.stored is not None:
+            return self.stored
+        plan = self.layout.plan
+        after, last = self.held.take(plan.place(1), axis=0), plan.last()
+        after[last] = self.left_by(last)
+        return after
 
     @cached_property
     def held(self) -> Float[np.ndarray, "rows d"]:
         """m_t, the belief before each scheduled row."""
-        return beliefs_before(self.beliefs, self.filter.initial, self.layout.plan)
+        return self._before(len(self.filter.initial))
 
     @property
     def read_before(self) -> Float[np.ndarray, "rows *rest"] | None:
@@ -95,17 +101,29 @@ class Rollout:
         return beliefs_before(self.read, nothing, self.layout.plan)
 
     def blocks(self, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
-        """The first blocks of the stacked beliefs before each row, standardised; the other blocks are not computed."""
-        d = horizon * len(self.filter.scaling.mean)
-        before = beliefs_before(self._first(d), self.filter.initial[:d], self.layout.plan)
-        return before.reshape(len(self.x), horizon, -1)
+        """The first blocks of the stacked beliefs before each row, in the order and units of the recordings.
 
-    def _first(self, d: int) -> Float[np.ndarray, "rows d"]:
-        """The first d coordinates of the belief after each scheduled row."""
+        The other blocks are not computed.
+        """
+        d = horizon * len(self.filter.scaling.mean)
+        return self.filter.scaling.undo(self._before(d, packed=True).reshape(len(self.x), horizon, -1))
+
+    def left_by(self, rows: RowIndex) -> Float[np.ndarray, "some d"]:
+        """The beliefs after some scheduled rows."""
         if self.stored is not None:
-            return self.stored[:, :d]
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(folded_map(self.filter, lambda m: m[:, :d])(self.z))
+            return self.stored[rows]
+        return left_by(self.filter, self.z[rows], len(self.filter.initial))
+
+    def packed_held(self) -> Float[np.ndarray, "rows d"]:
+        """m_t, the belief before each row, in the order of the recordings."""
+        return self._before(len(self.filter.initial), packed=True)
+
+    def _before(self, d: int, packed: bool = False) -> Float[np.ndarray, "rows d"]:
+        """The first d coordinates of the belief before each row."""
+        if self.stored is None:
+            return before(self.filter, self.layout, self.z, d, packed)
+        held = beliefs_before(self.stored[:, :d], self.filter.initial[:d], self.layout.plan)
+        return self.layout.plan.packed(held) if packed else held
 
     def given_inputs(self, rows: RowIndex, u: np.ndarray, next_u: np.ndarray) -> Float[np.ndarray, "some d"]:
         """The belief after some rows, if their inputs and the next ones are these."""
@@ -155,7 +173,7 @@ def roll(filter: Learnt, table: Table, reading: Reading | None = None) -> Rollou
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
         if table.layout.gappy:
-            return _roll_in_doubt(filter, table, reading) if treats_exactly(filter) else _roll_filling(filter, table)
+            return _roll_gapped(filter, table, reading) if treats_exactly(filter) else _roll_filling(filter, table)
         return _roll_folded(filter, table) if foldable(filter) else _roll_textbook(filter, table)
 
 
@@ -163,19 +181,22 @@ def _roll_folded(filter: Learnt, table: Table) -> Rollout:
     """Fill the columns of z that are fed back; nothing else of a belief is computed."""
     layout, z = table
     machine, plan = fold(filter), layout.plan
-    r, feed = len(machine.first), machine.feed
-    drive = feed.drive(z[:, r:])[0]
-    low, high = machine.low, machine.high
-    if low is not None and high is not None:  # numpy clips to full bounds much faster
-        low, high = (np.tile(bound, (plan.block(0).stop, 1)) for bound in (low, high))
-    z[plan.block(0), :r] = machine.first
-    for now, later in plan.moves():
-        fed = feed.respond(z[now, :r], (drive[now],))
-        if low is not None and high is not None:
-            np.maximum(fed, low[: len(fed)], out=fed)
-            np.minimum(fed, high[: len(fed)], out=fed)
-        z[later, :r] = fed
+    length = chunk_length(plan)
+    if length is None or not roll_in_chunks(machine, z, plan, length):
+        _roll_in_turn(machine, z, plan)
     return Rollout(filter, layout, layout.x, z, None)
+
+
+def _roll_in_turn(machine: Folded, z: Float[np.ndarray, "rows p"], plan: Schedule) -> None:
+    """Fill the columns of z that are fed back, one time index after the other."""
+    r, feed, boxed = len(machine.first), machine.feed, machine.boxes(plan.block(0).stop)
+    z[plan.block(0), :r] = machine.first
+    begin, end, drive = 0, 0, z[:0]
+    for now, later in plan.moves():
+        if now.stop > end:  # the contribution of known columns, for a few thousand rows at once
+            begin, end = now.start, max(now.stop, now.start + DRIVEN)
+            drive = feed.drive(z[begin:end, r:])[0]
+        z[later, :r] = boxed(feed.respond(z[now, :r], (drive[now.start - begin : now.stop - begin],)))
 
 
 def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
@@ -192,26 +213,10 @@ def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
     return Rollout(filter, layout, layout.x, z, after)
 
 
-def _roll_in_doubt(filter: Learnt, table: Table, reading: Reading | None) -> Rollout:
+def _roll_gapped(filter: Learnt, table: Table, reading: Reading | None) -> Rollout:
     """Something is missing: its distribution, given the entries seen, is kept beside the mean of the memory."""
-    layout, z = table
-    model, plan, x = innovations(filter), layout.plan, layout.x.copy()
-    S, doubt = memory(filter, model, start(filter, plan.block(0).stop)), None
-    hints, read = np.empty((len(x), model.n_hints)), None
-    ends: list[Doubt | None] = []
-    for t, (block, n_over) in enumerate(zip(plan.blocks(), plan.ending(), strict=True)):
-        b = block.stop - block.start
-        doubt = doubt and doubt.at(slice(b))
-        taken = model.take(S[:b], doubt, layout.x[block], layout.u[block], np.full(b, t == 0))
-        z[block], x[block], hints[block], doubt = taken.z, taken.x, taken.hints, taken.doubt
-        S = model.following(taken.z)
-        if doubt is not None and reading is not None:
-            told = reading(model, doubt, S, np.zeros_like(layout.u[block]))
-            read = np.zeros((len(x), *told.shape[1:])) if read is None else read
-            read[block] = told
-        ends += [doubt and doubt.at([i]) for i in range(b - n_over, b)]
-    in_order = np.argsort(plan.order[~plan.reaches(1)])  # of the recordings
-    return Rollout(filter, layout, x, z, None, hints, together([ends[i] for i in in_order]), read)
+    met = roll_in_doubt(filter, table.layout, table.z, reading)
+    return Rollout(filter, table.layout, met.x, table.z, None, met.hints, met.ends, met.read)
 
 
 def _roll_filling(filter: Learnt, table: Table) -> Rollout:
@@ -252,8 +257,8 @@ def run(
     ends = plan.last()
     values, offsets = trajectories.values, trajectories.offsets
     unseen, late = unseen_at_end(values, offsets), late_at_end(values, offsets)
-    state = State(rollout.beliefs[ends], rollout.observed(ends), plan.length[ends], unseen, late, rollout.ends)
+    state = State(rollout.left_by(ends), rollout.observed(ends), plan.length[ends], unseen, late, rollout.ends)
     if filter.feedthrough and next_inputs is not None and trajectories.inputs is not None:
         last = trajectories.inputs[trajectories.offsets[1:] - 1]
         state = state._replace(belief=rollout.given_inputs(ends, last, next_inputs))
-    return plan.packed(rollout.held), state
+    return rollout.packed_held(), state

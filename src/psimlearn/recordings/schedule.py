@@ -10,12 +10,12 @@ import numpy as np
 
 from psimlearn.shapes import Bool, Int
 
-__all__ = ["RowIndex", "Schedule", "gridded", "grids", "schedule"]
+__all__ = ["Chunks", "RowIndex", "Schedule", "gridded", "grids", "in_chunks", "schedule"]
 
 SIMILAR = 0.75
 """Trajectories are of similar length down to this share of the longest."""
 RowIndex = slice | Int[np.ndarray, " some"]
-"""Some scheduled rows in rising order, as a slice where they are adjacent."""
+"""Some scheduled rows in rising order, as a slice where they are adjacent or evenly spaced."""
 
 
 class Schedule(NamedTuple):
@@ -89,6 +89,55 @@ def schedule(offsets: Int[np.ndarray, " edges"]) -> Schedule:
     stream = np.arange(starts[-1]) - starts[time]
     trajectory = longest_first[stream]
     return Schedule(offsets[trajectory] + time, starts, stream, time, lengths[trajectory])
+
+
+class Chunks(NamedTuple):
+    """Trajectories cut into chunks of equal length, of which the last chunk of each trajectory may be shorter.
+
+    Chunks are sorted by length, longest first, as trajectories are in a schedule: those that reach a row are a prefix.
+    """
+
+    length: int
+    rows: list[slice | Int[np.ndarray, " _"]]
+    """For each place in a chunk, the scheduled rows that stand there."""
+    later: Int[np.ndarray, " later"]
+    """The chunks that continue another chunk, in the order of time."""
+    before: Int[np.ndarray, " later"]
+    """The chunk that each of these continues."""
+    starts: Int[np.ndarray, " edges"]
+    """As in the schedule."""
+    time: Int[np.ndarray, " chunks"]
+    stream: Int[np.ndarray, " chunks"]
+    """The time at which each chunk begins, and its trajectory."""
+
+    def lead(self, early: int) -> list[slice | Int[np.ndarray, " _"]]:
+        """The scheduled rows that come `early`, .., 1 rows before the chunks of `later`."""
+        time, stream = self.time[self.later], self.stream[self.later]
+        return [self.starts.take(time - j) + stream for j in range(early, 0, -1)]
+
+
+def in_chunks(plan: Schedule, length: int) -> Chunks:
+    """Cut all trajectories into chunks.
+
+    >>> in_chunks(schedule(np.array([0, 7, 10])), 3).rows        # rows 1, 3, 5 are those of the shorter trajectory
+    [array([0, 1, 6, 9]), array([2, 3, 7]), array([4, 5, 8])]
+    """
+    start = np.flatnonzero(plan.time % length == 0)
+    size = np.minimum(plan.length[start] - plan.time[start], length)
+    longest_first = np.argsort(-size, kind="stable")
+    start, size = start[longest_first], size[longest_first]
+    time, stream, alone = plan.time[start], plan.stream[start], plan.starts[1] == 1
+    running = np.searchsorted(-size, -np.arange(length), side="left")
+    if alone:
+        rows: list[slice | np.ndarray] = [slice(j, len(plan.order), length) for j in range(length)]
+    else:
+        rows = [plan.starts.take(time[:b] + j) + stream[:b] for j, b in enumerate(running.tolist())]
+    number = np.empty(len(plan.order), dtype=np.int64)
+    number[start] = np.arange(len(start))
+    later = np.flatnonzero(time > 0)
+    later = later[np.argsort(time[later], kind="stable")]
+    before = plan.starts.take(time[later] - length) + stream[later]
+    return Chunks(length, rows, later, number[before], plan.starts, time, stream)
 
 
 def grids(plan: Schedule, rows: RowIndex) -> list[Int[np.ndarray, "_ _"]]:

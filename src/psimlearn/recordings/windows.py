@@ -64,35 +64,33 @@ def histories(x: Float[np.ndarray, "rows n"], plan: Schedule, length: int) -> Fl
 
 def carried_forward(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Float[np.ndarray, "rows n"]:
     """Missing entries replaced by the last entry seen in their channel; zero if there is none."""
-    out = x.copy()
-    before = np.zeros_like(x[plan.block(0)])
-    for block in plan.blocks():
-        now = out[block]
-        before = np.where(np.isnan(now), before[: len(now)], now)
-        out[block] = before
+    out, row, first = x.copy(), np.arange(len(x)), plan.packed(plan.order - plan.time)
+    for c in np.flatnonzero(np.isnan(x).any(axis=0)):
+        channel = plan.packed(x[:, c])
+        last = np.maximum.accumulate(np.where(np.isnan(channel), -1, row))  # may lie in a trajectory before
+        out[:, c] = np.where(last >= first, channel.take(last), 0.0)[plan.order]
     return out
 
 
 def unseen_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndarray, " rows"]:
     """How many rows just before each scheduled row, within its trajectory, had nothing observed."""
     blind = np.isnan(x).all(axis=1)
-    unseen = np.zeros(len(x), dtype=np.int64)
     if not blind.any():
-        return unseen
-    for now, later in plan.moves():
-        unseen[later] = np.where(blind[now], unseen[now] + 1, 0)
-    return unseen
+        return np.zeros(len(x), dtype=np.int64)
+    row = np.arange(len(x))
+    last = np.maximum.accumulate(np.where(plan.packed(blind), -1, row))  # may lie in a trajectory before
+    before = np.concatenate([[-1], last[:-1]])[plan.order]
+    return np.asarray(plan.order - 1 - np.maximum(before, plan.order - plan.time - 1))
 
 
 def late_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndarray, " rows"]:
     """How many rows before each scheduled row came before anything was observed in its trajectory."""
     blind = np.isnan(x).all(axis=1)
-    late = np.zeros(len(x), dtype=np.int64)
     if not blind.any():
-        return late
-    for now, later in plan.moves():
-        late[later] = late[now] + (blind[now] & (late[now] == plan.time[now]))
-    return late
+        return np.zeros(len(x), dtype=np.int64)
+    first_seen = plan.length[plan.block(0)].copy()
+    np.minimum.at(first_seen, plan.stream[~blind], plan.time[~blind])
+    return np.asarray(np.minimum(first_seen[plan.stream], plan.time))
 
 
 def settled(plan: Schedule, late: Int[np.ndarray, " rows"]) -> tuple[Bool[np.ndarray, " rows"], int]:

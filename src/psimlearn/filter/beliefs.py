@@ -1,0 +1,90 @@
+"""Beliefs of whole recordings, read from the inputs z of the steps of a foldable filter.
+
+Feedback that is not compressed holds every coordinate of the belief before a row, shifted and scaled: where it lies
+inside the box, no product is needed. Rows are taken a few at a time, so that they stay in cache and answers are the
+only large array.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from psimlearn.filter.folded import Map, folded_map
+from psimlearn.filter.layout import Layout
+from psimlearn.filter.learnt import Learnt
+from psimlearn.shapes import Float
+
+__all__ = ["before", "left_by"]
+
+CACHED = 1 << 15
+"""The numbers that are worked on at a time."""
+
+
+def left_by(filter: Learnt, z: Float[np.ndarray, "b p"], d: int) -> Float[np.ndarray, "b d"]:
+    """The first d coordinates of the belief m_{t+1}, given z_t."""
+    return _mapped(_part(filter, d), z)
+
+
+def before(
+    filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"], d: int, packed: bool = False
+) -> Float[np.ndarray, "rows d"]:
+    """The first d coordinates of the belief before each row.
+
+    Args:
+        filter: a foldable filter.
+        layout: the recordings.
+        z: the inputs that the filter met there.
+        d: how many coordinates.
+        packed: return rows in the order of the recordings, not as scheduled.
+    """
+    out, order = np.empty((len(z), d)), layout.plan.order
+    invertible = filter.feedback.directions is None and filter.feedback.weight != 0 and not layout.gappy
+    parts = _inverted(filter, layout, z, d) if invertible else _computed(filter, layout, z, d)
+    for rows, beliefs in parts:
+        out[order[rows] if packed else rows] = beliefs
+    n_first = layout.plan.block(0).stop
+    out[order[:n_first] if packed else slice(n_first)] = filter.initial[:d]
+    return out
+
+
+def _computed(filter: Learnt, layout: Layout, z: np.ndarray, d: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield some rows and the beliefs before them, computed from the rows before."""
+    part, place = _part(filter, d), layout.plan.place(-1)
+    for rows in _some(z):
+        yield rows, _mapped(part, z.take(place[rows], axis=0))
+
+
+def _inverted(filter: Learnt, layout: Layout, z: np.ndarray, d: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield some rows and the beliefs before them: read from feedback inside the box, and computed on its edge."""
+    feedback, part, place = filter.feedback, _part(filter, d), layout.plan.place(-1)
+    n_rows = next(_some(z)).stop  # numpy combines arrays of one shape much faster than rows with many short ones
+    scale, mean = (np.tile(part[:d], (n_rows, 1)) for part in (feedback.scale / feedback.weight, feedback.mean))
+    low, high = (None if bound is None else np.tile(bound[:d], (n_rows, 1)) for bound in (feedback.low, feedback.high))
+    for rows in _some(z):
+        fed = np.ascontiguousarray(z[rows, :d])
+        b = len(fed)
+        beliefs = fed * scale[:b]
+        beliefs += mean[:b]
+        if low is not None and high is not None:
+            edge = (fed <= low[:b]) | (fed >= high[:b])
+            if edge.any():
+                clipped = np.flatnonzero(edge.any(axis=1))
+                beliefs[clipped] = _mapped(part, z[place[rows][clipped]])
+        yield rows, beliefs
+
+
+def _part(filter: Learnt, d: int) -> Map:
+    """The map from z_t to the first d coordinates of m_{t+1}."""
+    return folded_map(filter, lambda m: m[:, :d])
+
+
+def _mapped(map: Map, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
+    with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
+        return np.asarray(map(z))
+
+
+def _some(z: Float[np.ndarray, "rows p"]) -> Iterator[slice]:
+    """Slices of as many rows as fit in cache."""
+    n_rows = max(1, CACHED // z.shape[1])
+    for i in range(0, len(z), n_rows):
+        yield slice(i, i + n_rows)
