@@ -25,13 +25,22 @@ class Exporting:
         check_is_fitted(self)
         return StateSpace.of_filter(self.filter_, tolerance)
 
-    def export(self, path: str | PathLike[str], format: str | None = None, *, tolerance: float = 1e-12) -> None:
-        """Write the filter for programs without Python: a C header (.h), or JSON (.json).
+    def export(
+        self,
+        path: str | PathLike[str],
+        format: str | None = None,
+        *,
+        precision: str = "double",
+        tolerance: float = 1e-12,
+    ) -> None:
+        """Write the filter for programs without Python: a C header (.h), an ONNX graph (.onnx) or JSON (.json).
 
         Args:
             path: the file to write, or to replace. In a C header, all names begin with the name of the file.
-            format: "c" or "json" (linear filters only); None takes the ending of the path.
+            format: "c", "onnx" (needs the extra `onnx`) or "json" (linear filters only); None takes the ending of the
+                path.
+            precision: of an ONNX graph, "double" or "float". A C header has both.
             tolerance: for JSON, the least Hankel singular value to keep, as a share of the largest; 0 keeps all states.
         """
         check_is_fitted(self)
-        export(self.filter_, path, format, tolerance=tolerance)
+        export(self.filter_, path, format, precision=precision, tolerance=tolerance)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.export.c import header
+from psimlearn.export.graph import graph
 from psimlearn.export.machine import machine_of
 from psimlearn.export.matrices import matrices
 from psimlearn.files.atomic import atomic
@@ -13,22 +14,31 @@ from psimlearn.filter.learnt import Learnt
 
 __all__ = ["FORMATS", "export", "format_of"]
 
-FORMATS = {"c": ".h", "json": ".json"}
+FORMATS = {"c": ".h", "onnx": ".onnx", "json": ".json"}
 """The formats of exports, and how the names of their files end."""
 
 
-def export(filter: Learnt, path: str | PathLike[str], format: str | None = None, *, tolerance: float = 1e-12) -> None:
-    """Write a linear or random-feature filter as a C header or as JSON; replaces an older file.
+def export(
+    filter: Learnt,
+    path: str | PathLike[str],
+    format: str | None = None,
+    *,
+    precision: str = "double",
+    tolerance: float = 1e-12,
+) -> None:
+    """Write a linear or random-feature filter as a C header, an ONNX graph, or JSON; replaces an older file.
 
     Args:
         filter: a learnt filter, such as `PSIM.filter_`, or one that `psimlearn.load` read.
         path: the file to write. In a C header, all names begin with the name of the file.
-        format: "c" or "json" (linear filters only); None takes the ending of the path.
+        format: "c", "onnx" (needs the extra `onnx`) or "json" (linear filters only); None takes the ending of the path.
+        precision: of an ONNX graph, "double" or "float". A C header has both.
         tolerance: for JSON, the least Hankel singular value to keep, as a share of the largest; 0 keeps all states.
     """
     path = Path(path)
     writers: dict[str, Callable[[], bytes]] = {
         "c": lambda: header(machine_of(filter), path.stem).encode("ascii"),
+        "onnx": lambda: graph(machine_of(filter), path.stem, precision),
         "json": lambda: matrices(filter, tolerance).encode(),
     }
     content = writers[format_of(path, format)]()
