@@ -13,6 +13,7 @@ from psimlearn import __version__
 from psimlearn.cli.completion import completion
 from psimlearn.cli.demo import demo
 from psimlearn.cli.evaluate import compare, evaluate
+from psimlearn.cli.export import export
 from psimlearn.cli.filter import filtering
 from psimlearn.cli.fit import fit
 from psimlearn.cli.forecast import forecast
@@ -116,5 +117,5 @@ def cli() -> None:
     """
 
 
-for _command in (demo, fit, info, filtering, forecast, impute, evaluate, compare, reproduce, completion):
+for _command in (demo, fit, info, filtering, forecast, impute, evaluate, compare, export, reproduce, completion):
     cli.add_command(_command)

@@ -1,7 +1,10 @@
-"""The method of `PSIM` that hands its filter to other libraries."""
+"""The methods of `PSIM` that hand its filter to other libraries and languages."""
+
+from os import PathLike
 
 from sklearn.utils.validation import check_is_fitted
 
+from psimlearn.export import export
 from psimlearn.filter import Filter
 from psimlearn.filter.statespace import StateSpace
 
@@ -9,7 +12,7 @@ __all__ = ["Exporting"]
 
 
 class Exporting:
-    """A method of `PSIM`: the learnt filter as a state-space model."""
+    """Methods of `PSIM`: the learnt filter as a state-space model, and as a file for programs without Python."""
 
     filter_: Filter
 
@@ -21,3 +24,23 @@ class Exporting:
         """
         check_is_fitted(self)
         return StateSpace.of_filter(self.filter_, tolerance)
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        format: str | None = None,
+        *,
+        precision: str = "double",
+        tolerance: float = 1e-12,
+    ) -> None:
+        """Write the filter for programs without Python: a C header (.h), an ONNX graph (.onnx) or JSON (.json).
+
+        Args:
+            path: the file to write, or to replace. In a C header, all names begin with the name of the file.
+            format: "c", "onnx" (needs the extra `onnx`) or "json" (linear filters only); None takes the ending of the
+                path.
+            precision: of an ONNX graph, "double" or "float". A C header has both.
+            tolerance: for JSON, the least Hankel singular value to keep, as a share of the largest; 0 keeps all states.
+        """
+        check_is_fitted(self)
+        export(self.filter_, path, format, precision=precision, tolerance=tolerance)
