@@ -17,7 +17,7 @@ import numpy as np
 from psimlearn.errors import SettingsError
 from psimlearn.filter.doubt import NOTHING
 from psimlearn.filter.folded import Map, folded_map
-from psimlearn.filter.innovations import Innovations, doubt_factor, has_innovations, innovations, memory, treats_exactly
+from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.scaling import Scaling
@@ -181,6 +181,6 @@ def _likelihood(filter: Learnt, model: Innovations) -> Likelihood | None:
         variance=variance,
         correlation=filter.correlation.matrix,
         first=starting.covariance if exact and starting is not None else None,
-        widened=np.sqrt(doubt_factor(filter)),
+        widened=np.full(model.n, np.sqrt(filter.doubt_factor)),
         still=np.zeros(model.n, dtype=bool) if calibration is None else calibration.still,
     )
