@@ -1,5 +1,6 @@
 """From recordings to a finished filter: autoregression is contained, the seed decides, the paper's algorithm stays."""
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from oracles import ragged
 from psimlearn.choose.fit import one_order
 from psimlearn.datasets import hard_system, random_system
+from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
 from psimlearn.filter import Linear, Stack
@@ -183,3 +185,18 @@ def test_as_published_is_the_published_algorithm(own: bool) -> None:
     assert not ours.intercept.any()
     assert fitted.filter_.feedback.low is None
     assert (fitted.filter_.scaling.scale == 1).all()
+
+
+@dataclass(frozen=True)
+class Diverging(Ridge):
+    """A regression that never finds finite weights."""
+
+    def solve(self, sums: Any) -> Any:
+        raise DivergedError("required a finite solution, received infinity or NaN.")
+
+
+def test_where_nothing_is_left_to_choose_a_filter_that_diverges_is_an_error() -> None:
+    """Too few rows to hold any out, and a first round that diverges."""
+    rows = np.random.default_rng(0).standard_normal((12, 2))
+    with pytest.raises(DivergedError, match=r"received a filter that diverged.*wild values.*larger ridge"):
+        PSIM(2, learner=Diverging(1.0)).fit(rows)

@@ -21,13 +21,16 @@ COMMANDS = ["info", "fit", "evaluate", "forecast", "filter"]
 
 @pytest.mark.slow
 def test_a_walk(tmp_path: Path) -> None:
+    # a shell that has no psimlearn on its path, also where the tests run in an activated environment
+    environment = os.environ | {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+
     def psimlearn(*words: str, rows: str | None = None, expected: int = 0) -> str:
         command = [sys.executable, "-m", "psimlearn", *words]
-        done = subprocess.run(command, cwd=tmp_path, input=rows, capture_output=True, text=True, env=os.environ)
+        done = subprocess.run(command, cwd=tmp_path, input=rows, capture_output=True, text=True, env=environment)
         assert done.returncode == expected, done.stderr
         return done.stdout if expected == 0 else done.stderr
 
-    demo = ("demo", "--recordings", "40", "--length", "50", "--folder", "first")
+    demo = ("demo", "--recordings", "30", "--length", "40", "--folder", "first")
     shown = psimlearn(*demo)
     for method in ("training mean", "last observation", "autoregression", "N4SID", "PSIM", "optimal Kalman filter"):
         assert re.search(rf"{method} +\d+\.\d+ +\d+\.\d+ +-?\d+\.\d%", shown)
@@ -36,14 +39,8 @@ def test_a_walk(tmp_path: Path) -> None:
     assert "--force" in psimlearn(*demo, expected=2)
     printed = shown[shown.index("Now try:") :].splitlines()[2:]
     results = []
-    for line in printed:  # each as it is printed, in a shell that has no psimlearn on its path
-        done = subprocess.run(
-            ["sh", "-c", line],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env=os.environ | {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-        )
+    for line in printed:  # each as it is printed
+        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{line}: {done.stderr}"
         results.append(done.stdout)
     assert [line.split("psimlearn ", 1)[1].split()[0] for line in printed] == COMMANDS

@@ -3,6 +3,7 @@
 import pickle
 import re
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -28,6 +29,12 @@ def data() -> Trajectories:
 @pytest.fixture
 def model() -> PSIM:
     return model_of_gappy()
+
+
+@cache
+def page_of_the_fit() -> str:
+    """Drawn once: it takes a second."""
+    return fit_page(model_of_gappy(), gappy(1), made={"command": "psimlearn fit a<b>.csv", "seed": 3})
 
 
 class Outline(HTMLParser):
@@ -78,8 +85,8 @@ SECTIONS = [
 ]
 
 
-def test_the_page_of_a_fit(model: PSIM, data: Trajectories) -> None:
-    page = fit_page(model, data)
+def test_the_page_of_a_fit(model: PSIM) -> None:
+    page = page_of_the_fit()
     outline = Outline(page)
     assert outline.open == []
     assert outline.headings == SECTIONS
@@ -154,10 +161,10 @@ def test_recordings_stay_out_of_pickles(model: PSIM) -> None:
     assert pickle.loads(pickle.dumps(model)).held_out_ == []
 
 
-def test_the_page_says_where_the_filter_errs(model: PSIM, data: Trajectories) -> None:
+def test_the_page_says_where_the_filter_errs(model: PSIM) -> None:
     """By channel and by recording, against errors computed apart."""
     crossed = cross_calibrated(model.held_out_)
-    cells = Outline(fit_page(model, data)).cells
+    cells = Outline(page_of_the_fit()).cells
     errors = {}
     for filter, held in crossed:
         for i, part in enumerate(held):
@@ -171,15 +178,15 @@ def test_the_page_says_where_the_filter_errs(model: PSIM, data: Trajectories) ->
     assert cells[at - 1] == worst
 
 
-def test_the_page_says_how_it_was_made(model: PSIM, data: Trajectories) -> None:
-    page = fit_page(model, data, made={"command": "psimlearn fit a<b>.csv", "seed": 3})
+def test_the_page_says_how_it_was_made() -> None:
+    page = page_of_the_fit()
     assert "<dt>command</dt><dd>psimlearn fit a&lt;b&gt;.csv</dd><dt>seed</dt><dd>3</dd>" in page
     assert re.search(r"<dt>day</dt><dd>\d{4}-\d\d-\d\d</dd><dt>versions</dt><dd>psimlearn .*numpy", page)
     assert "<dt>belief</dt>" in page
 
 
-def test_drawings_have_labels_for_those_who_cannot_see_them(model: PSIM, data: Trajectories) -> None:
-    page = fit_page(model, data)
+def test_drawings_have_labels_for_those_who_cannot_see_them() -> None:
+    page = page_of_the_fit()
     assert len(re.findall(r'<svg[^>]* role="img" aria-label="[^"]{20,}"', page)) == page.count("<svg")
 
 

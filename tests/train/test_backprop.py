@@ -90,7 +90,7 @@ def distance(filter: Filter, system: LinearSystem, test: Trajectories) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "alpha"), [(0, 1e-6), (1, 1e-6), (2, 1e-4)])
+@pytest.mark.parametrize(("seed", "alpha"), [(0, 1e-6), (2, 1e-4)])
 def test_refining_the_long_memory_system(seed: int, alpha: float) -> None:
     """1000 recordings x 100: round 3, refined, within 1.1 times the excess of 20 rounds, and round 20 not above it."""
     rng, system = RNG(seed), long_memory_system()

@@ -42,7 +42,12 @@ class Run(NamedTuple):
         return Trial(self.candidate, n_done - 1, at, error, self.lanes[0].course.n_recordings, stable)
 
     def winners(self) -> list[Round]:
-        """The best round, one filter for each course."""
+        """The best round, one filter for each course; DivergedError if there is none."""
+        if not all(lane.rounds for lane in self.lanes):
+            raise DivergedError(
+                "required finite numbers in the first round, received a filter that diverged, and there are no other "
+                "settings to try. Check the recordings for wild values, give more of them, or use a larger ridge."
+            )
         return [lane.rounds[self.trial().best_round] for lane in self.lanes]
 
 

@@ -54,7 +54,10 @@ def ahead(
         future_inputs: known inputs at these rows. Required beyond the window of a filter learnt with inputs.
     """
     room_for("steps", len(state.belief), whole(steps, "steps"), len(filter.scaling.mean))
-    return filter.scaling.undo(_read(filter, filter.features.observations, state, steps, future_inputs))
+    rows = _read(filter, filter.features.observations, state, steps, future_inputs)
+    rows *= filter.scaling.scale  # in place, as `scaling.undo` would: of long recordings these rows fill the memory
+    rows += filter.scaling.mean
+    return rows
 
 
 def predict(
@@ -218,14 +221,15 @@ def _read(
 ) -> Float[np.ndarray, "b steps n"]:
     """Read the next rows from beliefs; `blocks` takes beliefs to their blocks."""
     state = state._replace(doubt=None)  # rows that come as expected move no mean
-    if future_inputs is None:
-        inside = blocks(state.belief)[:, :steps]
-        beyond = [blocks(m)[:, -1:] for m in _advanced(filter, state, steps - inside.shape[1], None)]
-        return np.concatenate([inside, *beyond], axis=1)
-    if future_inputs.shape[1] < steps:
+    if future_inputs is not None and future_inputs.shape[1] < steps:
         raise DataError(f"future_inputs: required {steps} rows ahead, received {future_inputs.shape[1]}.")
-    after = _advanced(filter, state, steps - 1, future_inputs)
-    return np.stack([blocks(state.belief)[:, 0], *(blocks(m)[:, 0] for m in after)], axis=1)
+    inside = blocks(state.belief)[:, : steps if future_inputs is None else 1]
+    known, read = inside.shape[1], -1 if future_inputs is None else 0
+    rows = np.empty((len(inside), steps, inside.shape[2]))
+    rows[:, :known] = inside
+    for j, m in enumerate(_advanced(filter, state, steps - known, future_inputs), known):
+        rows[:, j] = blocks(m)[:, read]
+    return rows
 
 
 def _advanced(

@@ -64,7 +64,7 @@ class Times(NamedTuple):
         if self.kind in ("instant", "local"):
             text = str(np.datetime64(int(ticks), "ns")).rstrip("0").rstrip(".")  # nanoseconds where there are some
             return text + ("Z" if self.kind == "instant" else "")
-        return spoken(float(ticks) * self.unit) if self.kind == "duration" else str(ticks.item())
+        return spoken(float(ticks) * self.unit) if self.kind == "duration" else str(ticks.item()).removesuffix(".0")
 
 
 def times_of(column: Any, format: str | Any | None = None, where: str = "") -> Times:
