@@ -65,12 +65,11 @@ def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) 
     """
     trials = screened(space.candidates(), courses, tell)
     tell(f"tried {len(trials)} settings before the first round; {_diverged(trials)} diverged")
-    trials += _beyond_the_edges(trials, courses, tell)
-    kinds = _best_of_each_kind(trials)
     if space.refine and space.alphas:
-        trials += screened(_untried(_nearby(kinds[:N_RACING], space), trials), courses, tell)
-        kinds = _best_of_each_kind(trials)
-    finished = _raced(kinds, courses, space, n_rounds, tell)
+        trials += _beyond_the_edges(trials, courses, tell)
+        nearby = _nearby(_best_of_each_kind(trials)[:N_RACING], space)
+        trials += screened(_untried(nearby, trials), courses, tell)
+    finished = _raced(_best_of_each_kind(trials), courses, space, n_rounds, tell)
     trials += [run.trial() for run in finished]
     winner = min(finished, key=_penalised_error)
     if not np.isfinite(_penalised_error(winner)):
@@ -108,7 +107,8 @@ def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
     learner = best.candidate.learner
     if not isinstance(learner, RandomFourierRidge) or not np.isfinite(best.error):
         return []
-    tried = [point_of(t.candidate.learner) for t in trials if t.candidate.recipe == best.candidate.recipe]
+    alike = [t.candidate.learner for t in trials if t.candidate.recipe == best.candidate.recipe]
+    tried = [point_of(each) for each in alike if isinstance(each, RandomFourierRidge)]
     points = around(point_of(learner), tried)
     widths = {p.bandwidth_factor for p in points} - {p.bandwidth_factor for p in tried}
     ridges = {p.alpha for p in (*tried, *points)}
