@@ -86,7 +86,8 @@ def test_the_summary_says_if_the_choice_lies_at_the_end(alpha: float, factor: fl
     assert [note.startswith(said or "") for note in notes] == [True] * (said is not None)
 
 
-def test_a_learner_that_was_given_was_not_chosen_at_an_end() -> None:
+def test_a_learner_that_was_given_stays_as_it_is() -> None:
     data = ragged([30, 25, 40], 1, np.random.default_rng(0))
     model = PSIM(2, learner=RandomFourierRidge(10, 1e-11), n_rounds=1, random_state=0).fit(data)
-    assert "end of the grid" not in model.summary()
+    assert {(t["alpha"], t["bandwidth_factor"]) for t in model.trials_} == {(1e-11, 1.0)}
+    assert "end of the grid" not in model.summary()  # it was not chosen there

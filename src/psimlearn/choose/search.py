@@ -81,11 +81,11 @@ def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) 
     """
     trials = screened(space.candidates(), courses, tell)
     tell(f"tried {len(trials)} settings before the first round; {_diverged(trials)} diverged")
-    trials += _beyond_the_edges(trials, courses, tell)
-    kinds = _best_of_each_kind(trials)
     if space.refine and space.alphas:
-        trials += screened(_untried(_nearby(kinds[:N_RACING], space), trials), courses, tell)
-        kinds = _best_of_each_kind(trials)
+        trials += _beyond_the_edges(trials, courses, tell)
+        nearby = _nearby(_best_of_each_kind(trials)[:N_RACING], space)
+        trials += screened(_untried(nearby, trials), courses, tell)
+    kinds = _best_of_each_kind(trials)
     begun, more = _from_systems(courses, space, tell)
     trials += more
     finished = _raced(kinds, begun, courses, space, n_rounds, tell)
@@ -127,7 +127,7 @@ def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
     if not isinstance(learner, RandomFourierRidge) or not np.isfinite(best.error):
         return []
     alike = [t.candidate.learner for t in trials if t.candidate.recipe == best.candidate.recipe]
-    tried = [point_of(other) for other in alike if isinstance(other, RandomFourierRidge)]
+    tried = [point_of(each) for each in alike if isinstance(each, RandomFourierRidge)]
     points = around(point_of(learner), tried)
     widths = {p.bandwidth_factor for p in points} - {p.bandwidth_factor for p in tried}
     ridges = {p.alpha for p in (*tried, *points)}

@@ -115,8 +115,9 @@ def _orthogonal(p: int, n: int, rng: np.random.Generator) -> Float[np.ndarray, "
     Their signs are not random: cosines and sines of a direction and of its opposite span the same functions.
     """
     blocks = [np.linalg.qr(_independent(p, min(p, n - begin), rng)).Q for begin in range(0, n, p)]
-    lengths: np.ndarray = np.sqrt(rng.chisquare(p, n))  # those of normal vectors
-    return np.asarray(np.concatenate(blocks, axis=1) * lengths)
+    # the lengths are those of normal vectors
+    directions: np.ndarray = np.concatenate(blocks, axis=1) * np.sqrt(rng.chisquare(p, n))
+    return directions
 
 
 def _median_distance(z: Z, rng: np.random.Generator, most: int = 1000) -> float:
