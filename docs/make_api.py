@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "estimator.psim": (),
         "estimator.smoothing": ALL,
         "estimator.exporting": ALL,
+        "export": ALL,
         "filter.live": (),
         "filter.symbols": (),
         "files.model": ALL,

@@ -126,17 +126,18 @@ def in_c(built: ctypes.CDLL, filter: Filter, of: Given, steps: int, kind: Any = 
 
 
 def in_python(filter: Filter, of: Given, steps: int, every: int = 1) -> Said:
-    """Run the same rows live; predictions beyond the next row are asked for after every so many rows, else NaN."""
+    """Run the same rows live; all but the next row is asked for after every so many rows, and NaN elsewhere."""
     rows, n = of.x.shape
     live, driven = Live(filter), bool(of.u.shape[1])
-    ahead, after, nats = np.full((rows, steps, n), np.nan), np.full((rows, steps, n), np.nan), np.empty(rows)
+    ahead, after = (np.full((rows, steps, n), np.nan) for _ in range(2))
+    nats = np.full(rows, np.nan)
     for t in range(rows):
         if of.starts[t]:
             live.reset()
         live.update(of.x[t], *((of.u[t], of.u[t + 1]) if driven else ()))
-        nats[t] = live.log_likelihood
         ahead[t, 0] = live.predict()
         if t % every == 0:
+            nats[t] = live.log_likelihood
             reach = min(steps, filter.features.window) if driven else steps
             ahead[t, :reach] = live.forecast(reach)
             if driven:

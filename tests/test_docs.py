@@ -67,6 +67,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "make": f'exec "{shutil.which("make")}" --dry-run --silent -C "{ROOT}" "$@" > /dev/null',
         "pip": "exit 0",
     }
+    if shutil.which("cc") is None:  # a program that says nothing takes the place of the compiled one
+        commands["cc"] = "printf '#!/bin/sh\\n' > main && chmod +x main"
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, line in commands.items():

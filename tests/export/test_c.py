@@ -41,8 +41,8 @@ def held(filter: Filter, folder: Path, *options: str, kind: Any = np.float64, ro
     of = given(filter, rows, seed=1, steps=STEPS)
     assert np.isnan(of.x).any()
     met = in_c(library(filter, folder, *options), filter, of, STEPS, kind)
-    expected = in_python(filter, of, STEPS, every=3)
-    asked = slice(None, None, 3)
+    expected = in_python(filter, of, STEPS, every=2)
+    asked = slice(None, None, 2)
     for a, b in zip(met[:2], expected[:2], strict=True):
         np.testing.assert_array_equal(np.isnan(a[asked]), np.isnan(b[asked]))
     assert max(furthest(filter, met, expected).values()) < (CLOSE if kind is np.float64 else CLOSE_FLOAT)

@@ -39,6 +39,12 @@ typedef double @name@_real;
 #define @NAME@_SQRT sqrt
 #endif
 
+#ifdef __cplusplus
+#define @NAME@_RESTRICT
+#else
+#define @NAME@_RESTRICT restrict
+#endif
+
 @sizes@
 
 typedef struct {
@@ -90,15 +96,31 @@ static inline @name@_real @name@_angle(const @name@_real *z, int wave)
 }
 #endif
 
+/* Add rows of weights to `out`, each times its entry of z; four at a time, so that `out` is read and written less. */
+static inline void @name@_add(@name@_real *@NAME@_RESTRICT out, int count, const @name@_real *@NAME@_RESTRICT weights,
+                              const @name@_real *@NAME@_RESTRICT z, int rows)
+{
+    int i, j;
+    for (j = 0; j + 3 < rows; j += 4) {
+        const @name@_real *row = weights + j * count;
+        for (i = 0; i < count; i++)
+            out[i] += (row[i] * z[j] + row[count + i] * z[j + 1])
+                + (row[2 * count + i] * z[j + 2] + row[3 * count + i] * z[j + 3]);
+    }
+    for (; j < rows; j++)
+        for (i = 0; i < count; i++) out[i] += weights[j * count + i] * z[j];
+}
+
 /* A map of z: a row of biases, then a row of weights for each coordinate of z, each cosine and each sine. */
 static inline void @name@_apply(const @name@_real *weights, int count, const @name@_real *z, @name@_real *out)
 {
-    int i, j;
-    const @name@_real *row = weights;
-    for (i = 0; i < count; i++) out[i] = row[i];
-    row += count;
-    for (j = 0; j < @NAME@_RAW; j++, row += count)
-        for (i = 0; i < count; i++) out[i] += row[i] * z[j];
+    int i;
+#if @NAME@_WAVES > 0
+    const @name@_real *row = weights + (1 + @NAME@_RAW) * count;
+    int j;
+#endif
+    for (i = 0; i < count; i++) out[i] = weights[i];
+    @name@_add(out, count, weights + count, z, @NAME@_RAW);
 #if @NAME@_WAVES > 0
     for (j = 0; j < @NAME@_WAVES; j++, row += count) {
         const @name@_real angle = @name@_angle(z, j), *sines = row + @NAME@_WAVES * count;
@@ -211,8 +233,7 @@ static inline void @name@_half_move(@name@_real *cov, const @name@_real *slope)
     for (i = 0; i < dim; i++) {
         @name@_real *row = cov + i * dim, next[@NAME@_NEXT];
         for (k = 0; k < @NAME@_NEXT; k++) next[k] = 0;
-        for (j = 0; j < dim; j++)
-            for (k = 0; k < @NAME@_NEXT; k++) next[k] += row[j] * slope[j * @NAME@_NEXT + k];
+        @name@_add(next, @NAME@_NEXT, slope, row, dim);
         @name@_shift(row, next);
     }
     for (i = 0; i < dim; i++)
