@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from psimlearn.cli.rows import Wanted, csv_rows, json_rows
 from psimlearn.cli.stream import _batches, _without_blank_start
 from psimlearn.errors import DataError
 from psimlearn.recordings import tables
+from psimlearn.serve.rows import Wanted, csv_rows, json_rows
 
 
 def by_file(folder: Path, content: bytes, **options: Any) -> np.ndarray:

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.cli.alarms import alarm_columns, names_of_alarms
 from psimlearn.cli.formats import csv_cell, csv_numbers, json_lines
 from psimlearn.cli.options import say
-from psimlearn.cli.rows import ParsedRow, Wanted, csv_rows, json_rows
 from psimlearn.cli.sessions import Sessions, Step
-from psimlearn.cli.symbols import symbol_columns, symbol_names
 from psimlearn.errors import DataError
 from psimlearn.filter import Filter
-from psimlearn.filter.tabulate import answer_names
+from psimlearn.serve.columns import alarm_columns, names_of_alarms, names_of_answers
+from psimlearn.serve.rows import ParsedRow, Wanted, csv_rows, json_rows
+from psimlearn.serve.symbols import symbol_columns
 
-__all__ = ["names_of_answers", "stream"]
+__all__ = ["stream"]
 
 Line = str | None
 """A line without its end; None for a line that is too long."""
@@ -247,10 +246,3 @@ class Responder:
         first = [[csv_cell(getattr(row, what)) for row in taken] for what in self.keys]
         last = [[csv_cell(cell) for cell in cells] for cells in alarms.values()]
         return "".join(",".join(cells) + "\n" for cells in zip(*first, csv_numbers(rows), *last, strict=True))
-
-
-def names_of_answers(wanted: Wanted, steps: int) -> list[str]:
-    """The names of the columns of answers."""
-    if wanted.alphabet is None:
-        return answer_names(wanted.channels, steps)
-    return symbol_names(wanted.alphabet, steps)

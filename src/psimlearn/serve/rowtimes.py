@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from psimlearn.cli.rows import ParsedRow
 from psimlearn.errors import DataError
 from psimlearn.recordings.times import Moment, seconds_between, spoken
+from psimlearn.serve.rows import ParsedRow
 
 __all__ = ["Arrival", "RowTimes"]
 
@@ -33,8 +33,12 @@ ON_TIME = Arrival()
 class RowTimes:
     """The times of the last rows of one live recording."""
 
-    def __init__(self, step: float | None) -> None:
+    __slots__ = ("before", "doubted", "last", "late", "late_next", "restarts", "step", "written")
+
+    def __init__(self, step: float | None, restarts: bool = True) -> None:
         self.step = step
+        self.restarts = restarts
+        """Whether times that begin again are a new recording; if not, rows that come twice are never taken twice."""
         self.last: Moment | None = None
         self.written: Any = None
         """The last time as it was written."""
@@ -59,11 +63,12 @@ class RowTimes:
             missed = "a row was missed; it counts" if n_missed == 1 else f"{n_missed} rows were missed; they count"
             return Arrival(n_missed, said=f"{missed} as not observed.")
         except _UnfitError as error:
-            rising = bool(self.doubted) and _rises(self.doubted[-1], row.moment)
-            self.doubted = [*(self.doubted if rising else []), row.moment]
-            if len(self.doubted) < TRUSTED:
+            back = not _rises(self.last, row.moment)
+            if self.restarts or not back:
+                rising = bool(self.doubted) and _rises(self.doubted[-1], row.moment)
+                self.doubted = [*(self.doubted if rising else []), row.moment]
+            if len(self.doubted) < TRUSTED or (back and not self.restarts):
                 raise DataError(f"required {error}, received {row.time!s:.80} after {self.written!s:.80}.") from None
-        back = not _rises(self.last, row.moment)
         if back and self.before is not None and _rises(self.before, self.doubted[0]):
             return Arrival(said=f"the time {self.written!s:.80} was wrong: the recording goes on at {row.time!s:.80}.")
         where = (
