@@ -123,7 +123,7 @@ def wanted_by(model: Model, options: Mapping[str, Any]) -> Wanted:
     step = options.get("step")
     return Wanted(
         model.channels if alphabet is None else (options.get("symbols") or columns.symbols or SYMBOL,),
-        columns.inputs,
+        columns.inputs or tuple(f"input{i}" for i in range(_n_inputs(model.filter))),
         id,
         time,
         alphabet,

@@ -56,7 +56,7 @@ class Doors(NamedTuple):
     """Requests a second of one client; 0 for no limit."""
 
 
-def application(engine: Engine, api: Api, doors: Doors, on_start: Callable[[], Any] = lambda: None) -> Any:
+def application(engine: Engine, api: Api, doors: Doors, on_start: Callable[[], None] = lambda: None) -> Any:
     """The ASGI application."""
 
     @asynccontextmanager
@@ -64,7 +64,7 @@ def application(engine: Engine, api: Api, doors: Doors, on_start: Callable[[], A
         began = time.perf_counter()
         n_rows = await engine.start()
         log("ready", streams=len(engine.streams.by_id), rows_replayed=n_rows, seconds=time.perf_counter() - began)
-        await on_start()
+        on_start()
         yield
         await engine.stop()
         log("stopped")

@@ -148,7 +148,11 @@ class Engine:
                 if not self._waiting:
                     self._wake.clear()
                 requests = [request for some, _ in group for request in some]
-                done = await self._stored_group(requests)
+                try:
+                    done = await self._stored_group(requests)
+                except Exception as error:  # a defect; the worker must live on, and nobody may wait for ever
+                    log("error", kind=type(error).__name__, message=str(error)[:500])
+                    done = [StoreError("the server has failed at these rows. Its log tells more.")] * len(requests)
             for some, future in group:
                 mine, done = done[: len(some)], done[len(some) :]
                 if not future.done():  # the client may have left
@@ -169,7 +173,7 @@ class Engine:
         """The answers to requests, once their rows last; a group that fails is halved until the culprit is alone."""
         try:
             group = self.streams.take(requests)
-        except COMPUTING as error:
+        except Exception as error:  # whatever it is, the worker must live on
             if len(requests) == 1:
                 return [_refused(error)]
             half = len(requests) // 2
@@ -214,9 +218,9 @@ class Engine:
             try:
                 await self.sweep()
                 self.healthy = True
-            except StoreError as error:
+            except Exception as error:  # the next sweep may succeed
                 self.healthy = False
-                log("sweep failed", error=str(error))
+                log("sweep failed", kind=type(error).__name__, error=str(error)[:500])
 
     async def sweep(self) -> None:
         """Store the states of streams that have new rows, then remove rows that need not be kept."""
@@ -255,4 +259,6 @@ def _refused(error: Exception) -> PsimlearnError:
     """The error of a request whose rows cannot be computed with."""
     if isinstance(error, PsimlearnError):
         return error
+    if not isinstance(error, COMPUTING):
+        log("error", kind=type(error).__name__, message=str(error)[:500])
     return DivergedError(f"required rows that can be computed with, received: {error!s:.200}. They were left out.")

@@ -14,6 +14,6 @@ def jsonable(values: Any) -> Any:
     array = np.asarray(values, dtype=np.float64)
     if np.isfinite(array).all():
         return array.tolist()
-    clipped = np.clip(array, -LARGEST, LARGEST).astype(object)
+    clipped = np.asarray(np.clip(array, -LARGEST, LARGEST)).astype(object)
     clipped[np.isnan(array)] = None
     return clipped.tolist()

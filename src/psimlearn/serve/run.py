@@ -94,7 +94,7 @@ def _built(service: Service) -> tuple[Any, Any]:
     hosts = frozenset((*LOOPBACK, "[::1]", *service.place.names)) if service.place.loopback else None
     doors = Doors(service.tokens or Tokens(), hosts, service.limits.rate)
 
-    async def on_start() -> None:
+    def on_start() -> None:
         if service.on_alarm:
             Commands(service.on_alarm, engine).start()
         if service.feed is not None:

@@ -200,8 +200,10 @@ class Store:
         pages, free, size = (self.connection.execute(f"PRAGMA {what}").fetchone()[0] for what in PAGES)
         return int((pages - free) * size)
 
-    def shrink(self, older_than: float, at_once: int = 2000) -> int:
-        """Remove the oldest rows that came before a time, some at once, but none that a state still needs."""
+    def shrink(self, older_than: float) -> int:
+        """Remove the oldest tenth of the rows, if they came before a time, but none that a state still needs."""
+        first, last = self.connection.execute("SELECT min(number), max(number) FROM rows").fetchone()
+        at_once = min(((last or 0) - (first or 0)) // 10 + 1, MOST_REMOVED)
         old = "SELECT number FROM rows WHERE number IN (SELECT number FROM rows ORDER BY number LIMIT ?) AND seen < ? "
         needed = "AND first + n <= (SELECT n_rows FROM states WHERE states.stream = rows.stream)"
         before = self.connection.total_changes
@@ -235,4 +237,6 @@ class Store:
             pass
 
 
+MOST_REMOVED = 2000
+"""Stored requests that are removed in one transaction: rows that come must not wait long."""
 PAGES = ("page_count", "freelist_count", "page_size")
