@@ -131,7 +131,12 @@ def serving(
     doors = Doors(tokens, frozenset(["localhost"]), limits.rate)
     app = application(engine, api, doors)
     config = uvicorn.Config(
-        app, port=0, http=patient(limits.patience), log_config=None, limit_concurrency=limits.connections
+        app,
+        port=0,
+        http=patient(limits.patience),
+        log_config=None,
+        timeout_keep_alive=60,
+        limit_concurrency=limits.connections,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

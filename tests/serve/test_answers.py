@@ -149,8 +149,10 @@ def test_inputs_act_as_in_whole_recordings(tmp_path: Path, feedthrough: bool) ->
 
 def test_symbols_have_probabilities(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    words = [[str(w) for w in rng.choice(["sun", "rain"], 60)] for _ in range(6)]
-    PSIM(window=2, features="onehot", random_state=0).fit(Trajectories.of_symbols(words)).save(tmp_path / "model.psim")
+    words = [[str(w) for w in rng.choice(["sun", "rain"], 30)] for _ in range(4)]
+    PSIM(window=2, features="onehot", lags=1, n_rounds=1, random_state=0).fit(Trajectories.of_symbols(words)).save(
+        tmp_path / "model.psim"
+    )
     with serving(tmp_path / "model.psim", no_alarms=True) as server:
         rows = server.post("s", [{"symbol": "sun"}, {"symbol": None}, {"symbol": "snow"}])
         assert rows[0]["sun.expected"] + rows[0]["rain.expected"] == pytest.approx(1.0)

@@ -20,7 +20,7 @@ from psimlearn.serve.limits import Limits
 from psimlearn.serve.streams import SNAPSHOT
 from serving import Client, Process, Serving, recordings, saved, serving
 
-KILLS = int(os.environ.get("PSIMLEARN_KILLS", "10"))
+KILLS = int(os.environ.get("PSIMLEARN_KILLS", "6"))
 
 
 def state_of(server: Serving, id: str) -> State:
@@ -130,7 +130,7 @@ def test_a_full_disk_refuses_rows_and_recovers(tmp_path: Path) -> None:
         refused = server.client.post("/v1/streams/s/rows", rows[100:])
         assert refused.status_code == 507
         assert refused.json()["error"]["code"] == "disk_full"
-        assert server.client.post("/v1/streams/new/rows", rows * 20).status_code == 507
+        assert server.client.post("/v1/streams/new/rows", rows).status_code == 507
         assert server.client.get("/v1/streams/new").status_code == 404
         equal(state_of(server, "s"), before, 0.0)
         assert server.client.get("/v1/streams/s/forecast?steps=2").status_code == 200

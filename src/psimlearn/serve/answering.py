@@ -1,7 +1,6 @@
 """The answers of the server: plain values that become JSON."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from psimlearn.filter.step import State
 from psimlearn.filter.stepping import step
 from psimlearn.filter.tabulate import mean_and_std
 from psimlearn.serve.columns import names_of_answers
-from psimlearn.serve.numbers import jsonable
+from psimlearn.serve.numbers import jsonable, loads
 from psimlearn.serve.recovery import numbers_of
 from psimlearn.serve.served import Served
 from psimlearn.serve.store import Chunk
@@ -23,21 +22,37 @@ __all__ = ["forecast", "history", "row_answers", "stream_facts"]
 COVERAGE = 0.9
 
 
-def row_answers(done: Done, streams: Streams, horizons: Sequence[int]) -> list[dict[str, Any]]:
-    """One answer for each row of a request, in its order; rows that were not taken say why."""
-    planned, answered = done.planned, done.answered
+def row_answers(done: Sequence[Done], streams: Streams, horizons: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """For each request one answer for each of its rows, in their order; rows that were not taken say why."""
+    taken = [each.answered for each in done if each.answered is not None]
+    out: list[list[dict[str, Any]]] = []
+    rows: Iterator[tuple[Any, ...]] = iter(())
+    names: list[str] = []
+    if taken:
+        names, table = _columns(streams.served, np.concatenate([each.answers for each in taken]), horizons)
+        columns: list[Any] = jsonable(table)
+        if streams.served.rate is not None:
+            names = [*names, "alarm", "alarm.channel"]
+            rings = np.concatenate([each.rings for each in taken]).astype(int).tolist()
+            channels = map(streams.channel, np.concatenate([each.channel for each in taken]).tolist())
+            columns = [[*row, *alarm] for row, alarm in zip(columns, zip(rings, channels, strict=True), strict=True)]
+        rows = iter(columns)
+    for each in done:
+        out.append(_answers(each, names, rows))
+    return out
+
+
+def _answers(done: Done, names: Sequence[str], rows: Iterator[Any]) -> list[dict[str, Any]]:
+    """The answers to the rows of one request; `rows` holds the numbers of those that were taken."""
+    planned = done.planned
     out: list[dict[str, Any]] = [{} for _ in range(len(planned.rows) + len(planned.refused))]
     for i, why in planned.refused.items():
         out[i]["ignored"] = why
-    if answered is not None:
-        names, table = _columns(streams.served, answered.answers, horizons)
-        times = planned.written or [None] * len(table)
-        with_alarm = streams.served.rate is not None
-        rows = zip(planned.rows.tolist(), jsonable(table), times, answered.rings, answered.channel, strict=True)
-        for number, (i, row, time, rings, channel) in enumerate(rows, done.first):
-            out[i] = {"row": number, **({} if time is None else {"time": time}), **dict(zip(names, row, strict=True))}
-            if with_alarm:
-                out[i] |= {"alarm": int(rings), "alarm.channel": streams.channel(channel)}
+    for number, i in enumerate(planned.rows.tolist()):
+        out[i]["row"] = done.first + number
+        if planned.written is not None and planned.written[number] is not None:
+            out[i]["time"] = planned.written[number]
+        out[i].update(zip(names, next(rows), strict=True))
     for i, note in planned.notes.items():
         out[i]["note"] = note
     return out
@@ -100,11 +115,12 @@ def history(served: Served, chunks: Sequence[Chunk], last: int) -> dict[str, Any
     if not chunks:
         return {"first": 0, "x": [], "seen": [], "times": [], "missed": []} | {key: [] for key in SHOWN}
     x = np.concatenate([numbers_of(chunk, served)[:, :n] for chunk in chunks])[-last:]
-    shown = np.concatenate([np.frombuffer(chunk.answers).reshape(chunk.n, 2 + 2 * n) for chunk in chunks])[-last:]
+    shown = np.concatenate([np.frombuffer(c.answers[: -c.n]).reshape(c.n, 1 + 2 * n) for c in chunks])[-last:]
+    alarm = np.concatenate([np.frombuffer(chunk.answers[-chunk.n :], dtype=np.uint8) for chunk in chunks])[-last:]
     times = [time for chunk in chunks for time in _times(chunk)][-last:]
     missed = np.concatenate([_missed(chunk) for chunk in chunks])[-last:]
     end = chunks[-1].first + chunks[-1].n
-    parts = (shown[:, 0], shown[:, 1 : 1 + n], shown[:, 1 + n : -1])
+    parts = (shown[:, 0], shown[:, 1 : 1 + n], shown[:, 1 + n :])
     return {
         "first": end - len(x),
         "seen": np.repeat([chunk.seen for chunk in chunks], [chunk.n for chunk in chunks])[-last:].tolist(),
@@ -112,7 +128,7 @@ def history(served: Served, chunks: Sequence[Chunk], last: int) -> dict[str, Any
         "missed": missed.tolist(),
         "x": jsonable(x),
         **dict(zip(SHOWN, map(jsonable, parts), strict=False)),
-        "alarm": shown[:, -1].astype(int).tolist(),
+        "alarm": alarm.tolist(),
     }
 
 
@@ -120,7 +136,7 @@ SHOWN = ("log_likelihood", "expected", "std", "alarm")
 
 
 def _times(chunk: Chunk) -> list[Any]:
-    return [None] * chunk.n if chunk.written is None else json.loads(chunk.written)
+    return [None] * chunk.n if chunk.written is None else loads(chunk.written)
 
 
 def _missed(chunk: Chunk) -> np.ndarray:

@@ -1,7 +1,6 @@
 """The requests of the API, one function each."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from psimlearn.serve.answering import forecast, history, row_answers, stream_fac
 from psimlearn.serve.engine import Engine
 from psimlearn.serve.errors import RefusedError, refusal
 from psimlearn.serve.events import Watcher
-from psimlearn.serve.numbers import jsonable
+from psimlearn.serve.numbers import dumps, jsonable
 from psimlearn.serve.served import Served
 from psimlearn.serve.streams import Done, Stream
 from psimlearn.serve.streams import Request as Asked
@@ -42,7 +41,7 @@ class Api:
         (done,) = await self._taken([Asked(batch, horizons[-1])])
         if not isinstance(done, Done):
             raise refusal(done)
-        return _answer({"id": id, "rows": row_answers(done, engine.streams, horizons)})
+        return _answer({"id": id, "rows": row_answers([done], engine.streams, horizons)[0]})
 
     async def take_many(self, request: Request) -> Response:
         """POST /v1/rows."""
@@ -53,18 +52,13 @@ class Api:
         done = await self._taken([Asked(batch, horizons[-1]) for batch in batches])
         if all(isinstance(each, PsimlearnError) for each in done) and isinstance(done[0], PsimlearnError):
             raise refusal(done[0])
+        taken = [each for each in done if isinstance(each, Done)]
+        found = iter(row_answers(taken, engine.streams, horizons))
         answers = {
-            batch.id: iter(self._many(each, len(batch.numbers), horizons))
+            batch.id: iter(next(found) if isinstance(each, Done) else _errors(each, len(batch.numbers)))
             for batch, each in zip(batches, done, strict=True)
         }
         return _answer({"rows": [{"id": id, **next(answers[id])} for id in ids]})
-
-    def _many(self, done: Done | PsimlearnError, n: int, horizons: tuple[int, ...]) -> list[dict[str, Any]]:
-        """The answers to the rows of one stream among many; an error stands in place of each."""
-        if isinstance(done, Done):
-            return row_answers(done, self.engine.streams, horizons)
-        refused = refusal(done)
-        return [{"error": {"status": refused.status, "message": str(refused)}}] * n
 
     async def create(self, request: Request) -> Response:
         """PUT /v1/streams/{id}."""
@@ -275,8 +269,14 @@ def model_facts(served: Served) -> dict[str, Any]:
     }
 
 
+def _errors(error: PsimlearnError, n: int) -> list[dict[str, Any]]:
+    """In place of the answers to n rows of one stream among many."""
+    refused = refusal(error)
+    return [{"error": {"status": refused.status, "message": str(refused)}}] * n
+
+
 def _answer(value: Any, status: int = 200) -> Response:
-    return Response(json.dumps(value, allow_nan=False), status, media_type="application/json")
+    return Response(dumps(value), status, media_type="application/json")
 
 
 def _checked(check: Callable[..., Any], *given: Any) -> Any:

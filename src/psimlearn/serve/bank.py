@@ -1,5 +1,6 @@
 """The memory of all streams in a few arrays, so that a hundred thousand streams are small and many step together."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ __all__ = ["TRAIL", "Bank", "Kept", "new_kept", "replaced"]
 
 TRAIL = 48
 """Points of the small curve of each stream."""
+LARGEST_DRAWN = 1e38
+"""Small curves are kept in single precision."""
 FIRST_ROOM = 64
 
 Places = Int[np.ndarray, " b"]
@@ -118,11 +121,21 @@ class Bank:
         *_, rings, calm, _ = self.parts
         rings[place], calm[place] = False, 0
 
-    def draw(self, place: int, values: Float[np.ndarray, " k"]) -> None:
-        """Append observations to the small curve of a stream."""
-        k = min(len(values), TRAIL)
-        self.trail[place, : TRAIL - k] = self.trail[place, k:].copy()
-        self.trail[place, TRAIL - k :] = values[len(values) - k :]
+    def draw(self, places: Sequence[int], values: Sequence[Float[np.ndarray, " k"]]) -> None:
+        """Append observations to the small curves of streams; a stream may stand more than once among the places."""
+        if not len(places):
+            return
+        lengths = [len(each) for each in values]
+        points = np.clip(np.concatenate(values), -LARGEST_DRAWN, LARGEST_DRAWN)
+        if max(lengths) == 1 and len(set(places)) == len(places):
+            some = np.array(places)
+            self.trail[some, :-1] = self.trail[some, 1:]
+            self.trail[some, -1] = points
+            return
+        for place, end, length in zip(places, np.cumsum(lengths).tolist(), lengths, strict=True):
+            k = min(length, TRAIL)
+            self.trail[place, : TRAIL - k] = self.trail[place, k:].copy()
+            self.trail[place, TRAIL - k :] = points[end - k : end]
 
     def _begin(self, place: int) -> None:
         self.put(np.array([place]), new_kept(self.served, 1))

@@ -43,6 +43,9 @@ class Course:
 
     def planned(self, batch: Batch, served: Served) -> Planned:
         """Plan the rows of a batch; DataError if the batch as a whole does not fit."""
+        if batch.times is None and batch.at is None and not served.n_inputs:
+            self.n_rows += len(batch.numbers)
+            return Planned(np.arange(len(batch.numbers)), batch.numbers, None, {}, dict(batch.notes), None)
         refused: dict[int, str] = {}
         notes = dict(batch.notes)
         if batch.at is not None:

@@ -1,14 +1,13 @@
 """Server-sent events: each is encoded once for all its readers, and a reader who is too slow is dropped."""
 
 import asyncio
-import json
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from psimlearn.serve.bank import TRAIL
-from psimlearn.serve.numbers import jsonable
+from psimlearn.serve.numbers import dumps, jsonable
 from psimlearn.serve.served import Served
 from psimlearn.serve.store import Alarm
 from psimlearn.serve.streams import Done, LimitError, Streams
@@ -124,6 +123,6 @@ class Hub:
     def _tell(self, whom: Iterable[str | None], kind: str, event: Any) -> None:
         readers = [watcher for id in whom for watcher in self.watchers.get(id, ())]
         if readers:
-            data = f"event: {kind}\ndata: {json.dumps(event, allow_nan=False)}\n\n".encode()
+            data = f"event: {kind}\ndata: {dumps(event).decode()}\n\n".encode()
             for watcher in readers:
                 watcher.put(data)

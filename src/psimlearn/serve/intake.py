@@ -1,6 +1,5 @@
 """Bodies of requests: JSON in, rows of streams out; refused with a reason, never guessed."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ import numpy as np
 
 from psimlearn.errors import DataError
 from psimlearn.serve.limits import Limits
+from psimlearn.serve.numbers import loads
 from psimlearn.serve.rows import Complain, object_rows
 from psimlearn.serve.served import Served
 from psimlearn.shapes import Float
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 def loaded(body: bytes) -> Any:
     """The JSON of a body."""
     try:
-        return json.loads(body.decode("utf-8"))
+        return loads(body)
     except (ValueError, RecursionError) as error:
         raise DataError(f"body: required JSON in UTF-8, received other bytes ({error!s:.200}).") from error
 

@@ -106,5 +106,5 @@ def numbers_of(chunk: Chunk, served: Served) -> np.ndarray:
 
 
 def _draw(store: Store, streams: Streams, stream: Stream) -> None:
-    for chunk in store.chunks(stream.key, max(stream.n_rows - TRAIL, 0)):
-        streams.bank.draw(stream.place, numbers_of(chunk, streams.served)[:, 0])
+    chunks = list(store.chunks(stream.key, max(stream.n_rows - TRAIL, 0)))
+    streams.bank.draw([stream.place] * len(chunks), [numbers_of(chunk, streams.served)[:, 0] for chunk in chunks])

@@ -82,6 +82,14 @@ def _round(served: Served, kept: Kept, streams: Sequence[Came], steps: int) -> t
     result = taken(served, kept, Rows(np.concatenate(xs), np.concatenate(us), lengths), steps)
     starts = np.cumsum(lengths) - lengths
     columns = (result.answers, result.rings, result.channel)
+    if int(lengths.sum()) == sum(
+        map(len, places)
+    ):  # nothing was missed: views, as copies would cost more than the rest
+        ends = (starts + lengths).tolist()
+        return result.kept, [
+            Answered(result.answers[a:b], result.rings[a:b], result.channel[a:b])
+            for a, b in zip(starts.tolist(), ends, strict=True)
+        ]
     return result.kept, [
         Answered(*(column[start + place] for column in columns)) for start, place in zip(starts, places, strict=True)
     ]

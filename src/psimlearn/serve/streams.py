@@ -149,10 +149,8 @@ class Streams:
             stream.channel = self.channel(answered.channel[-1]) or (stream.channel if stream.alarm else None)
         for saved in group.writing.states:
             self.by_key[saved.stream].n_saved = saved.n_rows
-        n = len(self.served.channels)
-        for done in group.done:
-            if isinstance(done, Done) and done.answered is not None:
-                self.bank.draw(done.stream.place, done.planned.numbers[:, 0] if n else done.planned.numbers[:, :0])
+        drawn = [each for each in group.done if isinstance(each, Done) and each.answered is not None]
+        self.bank.draw([each.stream.place for each in drawn], [each.planned.numbers[:, 0] for each in drawn])
 
     def saved(self, streams: Sequence[Stream]) -> list[Saved]:
         """The states of some streams, to be stored."""
@@ -211,21 +209,20 @@ class Streams:
         ]
         states, alarms = list[Saved](), list[Alarm]()
         for i, (stream, course, each) in enumerate(zip(streams, courses, answered, strict=True)):
-            alarms += self._alarms(stream, each, seen)
+            alarms += self._alarms(stream, each, seen, done)
             if course.n_rows - stream.n_saved >= SNAPSHOT and kept is not None:
                 states.append(self._saved(stream, kept.at(np.array([i])), course, seen))
         return Writing([(s.key, s.id, s.created) for s in new], chunks, states, alarms)
 
     def _chunk(self, done: Done, answered: Answered, times: RowTimes | None, seen: float) -> Chunk:
         planned, n = done.planned, len(self.served.channels)
-        shown = np.concatenate([answered.answers[:, : 1 + 2 * n], answered.rings[:, None]], axis=1)
         return Chunk(
             done.stream.key,
             done.first,
             len(planned.rows),
             seen,
             np.ascontiguousarray(planned.numbers).tobytes(),
-            shown.tobytes(),
+            answered.answers[:, : 1 + 2 * n].tobytes() + answered.rings.tobytes(),
             None if planned.written is None else json.dumps(planned.written),
             None if planned.arrivals is None else planned.arrivals.tobytes(),
             times_to_json(times),
@@ -237,9 +234,15 @@ class Streams:
         times = times_to_json(course.times)
         return Saved(stream.key, course.n_rows, self.served.fingerprint, kept_to_bytes(kept), times, seen)
 
-    def _alarms(self, stream: Stream, answered: Answered, seen: float) -> list[Alarm]:
+    def _alarms(
+        self, stream: Stream, answered: Answered, seen: float, done: Sequence[Done | PsimlearnError]
+    ) -> list[Alarm]:
         """The alarms that begin or end in rows of a stream."""
+        if not stream.alarm and not answered.rings.any():
+            return []
         before = np.concatenate([[stream.alarm], answered.rings[:-1]])
+        mine = [each.planned for each in done if isinstance(each, Done) and each.stream is stream]
+        times = [time for each in mine for time in each.written or [None] * len(each.rows)]
         return [
             Alarm(
                 stream.key,
@@ -247,7 +250,7 @@ class Streams:
                 stream.n_rows + i,
                 seen,
                 bool(answered.rings[i]),
-                None,
+                None if times[i] is None else str(times[i]),
                 self.channel(answered.channel[i]),
                 float(np.maximum(answered.answers[i, 0], LEAST)),
             )
@@ -272,6 +275,9 @@ def _came(planned: Sequence[Planned]) -> Came:
 
 def _divide(done: list[Any], some: Sequence[int], answered: Answered) -> None:
     """Give each request of a stream its part of the answers."""
+    if len(some) == 1:
+        done[some[0]] = done[some[0]]._replace(answered=answered)
+        return
     end = 0
     for i in some:
         begin, end = end, end + len(done[i].planned.rows)

@@ -85,6 +85,8 @@ def _stretch(served: Served, kept: Kept, rows: Rows, steps: int) -> tuple[Kept, 
 def _rung(bell: Bell, rows: Scored, lengths: Int[np.ndarray, " b"]) -> tuple[Bell, Bool[np.ndarray, " rows"]]:
     """The state of the alarms after the rows, and whether each row is part of an alarm."""
     starts, out = np.cumsum(lengths) - lengths, np.zeros(len(rows.score), dtype=bool)
+    if not bell.rings.any() and not (rows.seen & (rows.score < bell.threshold)).any():
+        return bell, out  # as most of the time; calm rows are counted from the row at which an alarm begins
     rings, calm = bell.rings.copy(), bell.calm.copy()
     for t in range(int(lengths.max())):
         some = np.flatnonzero(lengths > t)
