@@ -17,6 +17,7 @@ from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answer_names, answers_to
 from serving import Serving, recordings, saved, serving
 
+pytestmark = pytest.mark.usefixtures("unchecked")
 CLOSE = 1e-12
 
 

@@ -20,6 +20,7 @@ from psimlearn.serve.limits import Limits
 from psimlearn.serve.streams import SNAPSHOT
 from serving import Client, Process, Serving, recordings, saved, serving
 
+pytestmark = pytest.mark.usefixtures("unchecked")
 KILLS = int(os.environ.get("PSIMLEARN_KILLS", "6"))
 
 
@@ -93,18 +94,18 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(tmp_path: Path) 
     known = dict.fromkeys(rows, 0)
     n_cut = 0
     for _ in range(KILLS):
-        server = Process(path, "--store", tmp_path / "rows.store")
+        process = Process(path, "--store", tmp_path / "rows.store")
         try:
-            found = {s["id"]: s["rows"] for s in server.get("/v1/streams")["streams"]}
+            found = {s["id"]: s["rows"] for s in process.get("/v1/streams")["streams"]}
             for id, n in known.items():
                 assert found.get(id, 0) >= n, "an acknowledged row was lost"
             n_cut += sum(found.get(id, 0) > n for id, n in known.items())
-            senders = [Sender(id, server.port, rows[id], found.get(id, 0)) for id in rows]
+            senders = [Sender(id, process.port, rows[id], found.get(id, 0)) for id in rows]
             for sender in senders:
                 sender.start()
             time.sleep(chance.uniform(0.02, 0.25))
         finally:
-            server.kill()
+            process.kill()
         for sender in senders:
             sender.join()
             known[sender.id] = sender.n_known

@@ -15,6 +15,7 @@ from psimlearn.serve.limits import Limits
 from psimlearn.serve.tokens import Tokens
 from serving import Client, Process, recordings, saved, serving, until
 
+pytestmark = pytest.mark.usefixtures("unchecked")
 READ, WRITE = "r" * 20, "w" * 20
 
 
@@ -200,7 +201,8 @@ def test_rows_that_cannot_be_computed_with_harm_no_other_stream(
             raise np.linalg.LinAlgError("singular")
         return whole(served, kept, came, steps)
 
-    whole = streams.ran
+    from psimlearn.serve.running import ran as whole
+
     monkeypatch.setattr(streams, "ran", ran)
     with serving(saved(tmp_path)) as server:
         ids = [f"s{i}" for i in range(7)]

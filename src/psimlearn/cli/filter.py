@@ -10,7 +10,7 @@ import click
 
 from psimlearn.cli import options
 
-__all__ = ["filtering"]
+__all__ = ["filtering", "standard_input"]
 
 FILES_ONLY = ("resample", "sort", "array", "channels_first")
 """Options that mend or choose rows of files, which a row that is answered at once cannot obey."""
@@ -108,7 +108,7 @@ def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: A
     names = [*names_of_answers(wanted, others["ahead"]), *names_of_alarms(alphabet, others["alarm"])]
     check_names([*(name for name in (wanted.id, wanted.time) if name), *names])
     _check_ahead(saved.filter, others["ahead"])
-    source, out = _standard_input(), cast(BufferedIOBase, sys.stdout.buffer)
+    source, out = standard_input(), cast(BufferedIOBase, sys.stdout.buffer)
     try:
         with nullcontext(out) if output is None else kept(output) as answers:
             header = () if others["no_header"] else others["header"]
@@ -132,7 +132,8 @@ def _check_for_pipe(output: Path | None, others: dict[str, Any]) -> None:
         )
 
 
-def _standard_input() -> int:
+def standard_input() -> int:
+    """The file descriptor of standard input."""
     from psimlearn.errors import DataError
 
     if sys.stdin is None:  # its owner has closed it

@@ -20,6 +20,7 @@ from psimlearn.cli.impute import impute
 from psimlearn.cli.info import info
 from psimlearn.cli.options import say
 from psimlearn.cli.reproduce import reproduce
+from psimlearn.cli.send import send
 from psimlearn.cli.serve import serve
 from psimlearn.cli.signals import exit_code, unwinding
 from psimlearn.errors import PsimlearnError
@@ -117,5 +118,5 @@ def cli() -> None:
     """
 
 
-for _command in (demo, fit, info, filtering, forecast, impute, evaluate, compare, serve, reproduce, completion):
+for _command in (demo, fit, info, filtering, forecast, impute, evaluate, compare, serve, send, reproduce, completion):
     cli.add_command(_command)

@@ -17,7 +17,7 @@ from psimlearn.serve.columns import alarm_columns, names_of_alarms, names_of_ans
 from psimlearn.serve.rows import ParsedRow, Wanted, csv_rows, json_rows
 from psimlearn.serve.symbols import symbol_columns
 
-__all__ = ["stream"]
+__all__ = ["batches", "stream", "without_blank_start"]
 
 Line = str | None
 """A line without its end; None for a line that is too long."""
@@ -53,7 +53,7 @@ def stream(
     """
     running = Running(filter, wanted, steps, alarm, header)
     try:
-        for lines in _batches(source):
+        for lines in batches(source):
             out.write(running.answered(lines))
             out.flush()
     finally:
@@ -82,7 +82,7 @@ class Running:
         """The answers to lines, after the header of the answers if these lines are the first."""
         opening = b""
         if self.responder is None:
-            lines, skipped = _without_blank_start(lines)
+            lines, skipped = without_blank_start(lines)
             self.n_lines += skipped
             if not lines:
                 return b""
@@ -103,7 +103,7 @@ class Running:
             say(f"psimlearn: recordings were forgotten {self.responder.sessions.n_forgotten} times.")
 
 
-def _batches(source: int) -> Iterator[list[Line]]:
+def batches(source: int) -> Iterator[list[Line]]:
     """All complete lines that are ready, as soon as there is one; the last line needs no line end."""
     rest: list[bytes] = []  # pieces of a line that has no end yet
     size = 0
@@ -152,7 +152,7 @@ def _first(line: Line) -> str:
     return line
 
 
-def _without_blank_start(lines: Sequence[Line]) -> tuple[Sequence[Line], int]:
+def without_blank_start(lines: Sequence[Line]) -> tuple[Sequence[Line], int]:
     """The lines from the first that is not empty, without a byte order mark, and how many were skipped."""
     lines = [lines[0] and lines[0].removeprefix("\ufeff"), *lines[1:]]
     blank = next((i for i, line in enumerate(lines) if line is None or line.strip()), len(lines))

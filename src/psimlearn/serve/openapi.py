@@ -1,9 +1,8 @@
 """The description of the API, in OpenAPI 3.1."""
 
 import json
+from importlib.metadata import version
 from typing import Any
-
-from psimlearn import __version__
 
 __all__ = ["openapi"]
 
@@ -98,7 +97,7 @@ def openapi() -> str:
         "/healthz": {"get": _operation("Whether the process lives.")},
         "/readyz": {"get": _operation("Whether rows can be taken.")},
     }
-    about = {"title": "psimlearn serve", "version": __version__}
+    about = {"title": "psimlearn serve", "version": version("psimlearn")}
     parts = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}, "schemas": {"Error": ERROR}}
     return json.dumps({"openapi": "3.1.0", "info": about, "paths": paths, "components": parts})
 

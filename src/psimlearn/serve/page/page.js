@@ -52,7 +52,9 @@ async function followAll() {
       await readAll();
       connection("live");
       await listen("/v1/events", new AbortController(), takeAll);
-    } catch (error) { if (error.message === "token") { await pause(500); if ($("login").hidden === false) { await entered(); } continue; } }
+    } catch (error) {
+      if (error.message === "token") { await entered(); continue; }
+    }
     connection("lost");
     await pause(2000);
   }
