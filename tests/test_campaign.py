@@ -26,13 +26,13 @@ from hypothesis import strategies as st
 
 from modelfiles import contents, forged, made, model_bytes, recordings
 from psimlearn import PSIM, Trajectories
-from psimlearn.cli.rows import Wanted
 from psimlearn.cli.stream import stream
 from psimlearn.datasets import read
 from psimlearn.errors import PsimlearnError
 from psimlearn.files.model import load
 from psimlearn.filter import Filter
 from psimlearn.filter.tabulate import answers_to
+from psimlearn.serve.rows import Wanted
 from small import QUICK, several
 
 CASES = int(os.environ.get("PSIMLEARN_CAMPAIGN", "300"))

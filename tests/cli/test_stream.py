@@ -21,7 +21,6 @@ import pytest
 from psimlearn import Ridge, Stack, Trajectories
 from psimlearn.cli import sessions
 from psimlearn.cli import stream as streaming
-from psimlearn.cli.rows import Wanted
 from psimlearn.cli.stream import stream
 from psimlearn.errors import DataError
 from psimlearn.evaluate.calibrate import with_calibration
@@ -30,6 +29,7 @@ from psimlearn.filter import Features, Filter, OneHotProduct, Scaling, SecondMom
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answer_names, answers_to
 from psimlearn.learners.symbolic import SymbolRidge
+from psimlearn.serve.rows import Wanted
 from psimlearn.train import Recipe, dagger
 
 RNG = np.random.default_rng

@@ -28,6 +28,7 @@ from psimlearn.filter.contexts import Contexts
 from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.live import Live
 from psimlearn.filter.rollout import Rollout, rolled, table
+from psimlearn.filter.stretches import fresh, take_stretch
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, weights_of
 from random_filters import RNG, WINDOW, N, drawn, made
@@ -95,7 +96,29 @@ def in_chunks(filter: Filter, data: Trajectories) -> np.ndarray | None:
     return rollout.layout.plan.packed(rollout.beliefs)
 
 
-RUNNERS: list[Callable[[Filter, Trajectories], np.ndarray | None]] = [whole, in_chunks, alone]
+def in_stretches(filter: Filter, data: Trajectories) -> np.ndarray:
+    """All recordings together, in two stretches: half of each recording, then the rest of the recordings that go on."""
+    u = data.inputs
+    memory, first = fresh(filter, len(data)), (data.lengths + 1) // 2
+    rest = data.lengths - first
+    some = np.flatnonzero(rest)
+    halves = [_rows(data.offsets[:-1], first), _rows(data.offsets[:-1][some] + first[some], rest[some])]
+    one = take_stretch(filter, memory, data.values[halves[0]], None if u is None else u[halves[0]], first)
+    end = one.end.at(some)
+    two = take_stretch(filter, end, data.values[halves[1]], None if u is None else u[halves[1]], rest[some])
+    before, after = np.empty((2, len(data.values), len(filter.initial)))
+    for rows, stretch in zip(halves, (one, two), strict=True):
+        before[rows], after[rows] = stretch.before.belief, stretch.after.belief
+    goes_on = np.setdiff1d(np.arange(len(before)), data.offsets[1:] - 1)
+    after[goes_on] = before[goes_on + 1]  # with feed-through, the next inputs are known by then
+    return after
+
+
+def _rows(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([start + np.arange(length) for start, length in zip(starts, lengths, strict=True)])
+
+
+RUNNERS: list[Callable[[Filter, Trajectories], np.ndarray | None]] = [whole, in_chunks, alone, in_stretches]
 """Each returns the belief after every row, in the order of the recordings; None for filters or data that it refuses."""
 
 

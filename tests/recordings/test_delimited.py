@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from psimlearn.cli.rows import Wanted, csv_rows, json_rows
-from psimlearn.cli.stream import _batches, _without_blank_start
+from psimlearn.cli.stream import batches, without_blank_start
 from psimlearn.errors import DataError
 from psimlearn.recordings import tables
+from psimlearn.serve.rows import Wanted, csv_rows, json_rows
 
 
 def by_file(folder: Path, content: bytes, **options: Any) -> np.ndarray:
@@ -29,9 +29,9 @@ def by_pipe(content: bytes, channels: tuple[str, ...]) -> np.ndarray:
     source, end = os.pipe()
     os.write(end, content)
     os.close(end)
-    lines = [line for batch in _batches(source) for line in batch]
+    lines = [line for batch in batches(source) for line in batch]
     os.close(source)
-    first, *rest = [line or "" for line in _without_blank_start(lines)[0]]
+    first, *rest = [line or "" for line in without_blank_start(lines)[0]]
     read, _ = csv_rows(first, Wanted(channels, (), None, None))
     return np.array([read(line.rstrip("\r"), complain).numbers for line in rest if line.strip(" \r")])
 

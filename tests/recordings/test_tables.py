@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from psimlearn.cli.rows import Wanted, csv_rows
 from psimlearn.errors import DataError, MissingExtraError, SettingsError
 from psimlearn.recordings import archives, delimited, parquet, selection, tables
 from psimlearn.recordings.cells import Header, header_of
 from psimlearn.recordings.selection import Selection
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.serve.rows import Wanted, csv_rows
 
 
 def written(path: Path, content: str | bytes) -> Path:

@@ -10,7 +10,7 @@ import click
 
 from psimlearn.cli import options
 
-__all__ = ["filtering"]
+__all__ = ["filtering", "standard_input"]
 
 FILES_ONLY = ("resample", "sort", "array", "channels_first")
 """Options that mend or choose rows of files, which a row that is answered at once cannot obey."""
@@ -64,11 +64,11 @@ def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bo
 def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
     import numpy as np
 
-    from psimlearn.cli.alarms import alarm_columns, names_of_alarms
     from psimlearn.cli.files import check_names, write_table
     from psimlearn.cli.models import opened, read_for
-    from psimlearn.cli.symbols import symbol_columns, symbol_names
     from psimlearn.filter.tabulate import answer_names, answers_to
+    from psimlearn.serve.columns import alarm_columns, names_of_alarms
+    from psimlearn.serve.symbols import symbol_columns, symbol_names
 
     saved = opened(model)
     filter, hints = saved.filter, saved.columns.hints if saved.filter.hinting is not None else ()
@@ -96,38 +96,19 @@ def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any
 
 
 def _stream(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:
-    from psimlearn.cli.alarms import names_of_alarms
     from psimlearn.cli.files import check_names, kept
-    from psimlearn.cli.models import SYMBOL, opened
-    from psimlearn.cli.rows import Wanted
+    from psimlearn.cli.models import opened, wanted_by
     from psimlearn.cli.signals import exit_code
-    from psimlearn.cli.stream import names_of_answers, stream
-    from psimlearn.recordings.alphabet import Alphabet
-    from psimlearn.recordings.cells import Absent
-    from psimlearn.recordings.times import step_of
+    from psimlearn.cli.stream import stream
+    from psimlearn.serve.columns import names_of_alarms, names_of_answers
 
     _check_for_pipe(output, others)
     saved = opened(model)
-    id, time = (
-        others[what] or (None if others["no_guess"] else getattr(saved.columns, what)) for what in ("id", "time")
-    )
-    alphabet, columns = saved.filter.alphabet, saved.columns
-    channels = saved.channels if alphabet is None else (others["symbols"] or columns.symbols or SYMBOL,)
-    categories = {name: Alphabet(words) for name, words in columns.categories.items()}
-    absent = Absent.of(others["missing"] or columns.missing)
-    step = (
-        None
-        if others["step"] == "none"
-        else step_of(others["step"], "--step")
-        if others["step"]
-        else saved.filter.time_step
-    )
-    time_format = others["time_format"] or columns.time_format
-    wanted = Wanted(channels, columns.inputs, id, time, alphabet, categories, absent, time_format, step)
+    alphabet, wanted = saved.filter.alphabet, wanted_by(saved, others)
     names = [*names_of_answers(wanted, others["ahead"]), *names_of_alarms(alphabet, others["alarm"])]
-    check_names([*(name for name in (id, time) if name), *names])
+    check_names([*(name for name in (wanted.id, wanted.time) if name), *names])
     _check_ahead(saved.filter, others["ahead"])
-    source, out = _standard_input(), cast(BufferedIOBase, sys.stdout.buffer)
+    source, out = standard_input(), cast(BufferedIOBase, sys.stdout.buffer)
     try:
         with nullcontext(out) if output is None else kept(output) as answers:
             header = () if others["no_header"] else others["header"]
@@ -151,7 +132,8 @@ def _check_for_pipe(output: Path | None, others: dict[str, Any]) -> None:
         )
 
 
-def _standard_input() -> int:
+def standard_input() -> int:
+    """The file descriptor of standard input."""
     from psimlearn.errors import DataError
 
     if sys.stdin is None:  # its owner has closed it

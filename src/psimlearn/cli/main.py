@@ -21,6 +21,8 @@ from psimlearn.cli.impute import impute
 from psimlearn.cli.info import info
 from psimlearn.cli.options import say
 from psimlearn.cli.reproduce import reproduce
+from psimlearn.cli.send import send
+from psimlearn.cli.serve import serve
 from psimlearn.cli.signals import exit_code, unwinding
 from psimlearn.errors import PsimlearnError
 
@@ -117,5 +119,6 @@ def cli() -> None:
     """
 
 
-for _command in (demo, fit, info, filtering, forecast, impute, evaluate, compare, export, reproduce, completion):
+COMMANDS = (demo, fit, info, filtering, forecast, impute, evaluate, compare, export, serve, send, reproduce, completion)
+for _command in COMMANDS:
     cli.add_command(_command)

@@ -11,9 +11,13 @@ from psimlearn.errors import DataError, ModelFileError
 from psimlearn.files.model import read
 from psimlearn.filter import Filter
 from psimlearn.filter.outside import far_channels, said_of
+from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.recordings.cells import Absent
 from psimlearn.recordings.steps import check_step
+from psimlearn.recordings.times import step_of
+from psimlearn.serve.rows import Wanted
 
-__all__ = ["SYMBOL", "Model", "opened", "read_for", "summary_of"]
+__all__ = ["SYMBOL", "Model", "opened", "read_for", "summary_of", "wanted_by"]
 
 SYMBOL = "symbol"
 """The column of symbols, if the model does not know its name."""
@@ -106,6 +110,25 @@ def read_for(model: Model, sources: str | Sequence[str], options: Mapping[str, A
     if far := far_channels(model.filter, given.data):
         say(f"note: {sources if isinstance(sources, str) else ', '.join(sources)}: {said_of(far)}.")
     return given
+
+
+def wanted_by(model: Model, options: Mapping[str, Any]) -> Wanted:
+    """The columns of live rows for a model, unless options such as --id and --time say otherwise."""
+    columns, alphabet = model.columns, model.filter.alphabet
+    guess = not options.get("no_guess")
+    id, time = (options.get(what) or (getattr(columns, what) if guess else None) for what in ("id", "time"))
+    step = options.get("step")
+    return Wanted(
+        model.channels if alphabet is None else (options.get("symbols") or columns.symbols or SYMBOL,),
+        columns.inputs or tuple(f"input{i}" for i in range(_n_inputs(model.filter))),
+        id,
+        time,
+        alphabet,
+        {name: Alphabet(words) for name, words in columns.categories.items()},
+        Absent.of(options.get("missing") or columns.missing),
+        options.get("time_format") or columns.time_format,
+        None if step == "none" else step_of(step, "--step") if step else model.filter.time_step,
+    )
 
 
 def _n_inputs(filter: Filter) -> int:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.cli.options import say
-from psimlearn.cli.rows import Complain, ParsedRow
-from psimlearn.cli.rowtimes import RowTimes
 from psimlearn.errors import DataError
 from psimlearn.filter import Filter, RandomFourier, State
 from psimlearn.filter.alarms import Bell, Scored, alarm_scores, channels_in_alarm, known_thresholds
@@ -16,6 +14,8 @@ from psimlearn.filter.doubt import Doubt, together
 from psimlearn.filter.likelihood import doubt_of_row
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answers
+from psimlearn.serve.rows import Complain, ParsedRow
+from psimlearn.serve.rowtimes import RowTimes
 from psimlearn.shapes import Bool, Float
 
 __all__ = ["Session", "Sessions", "Step"]

@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.cli.alarms import alarm_columns, names_of_alarms
 from psimlearn.cli.formats import csv_cell, csv_numbers, json_lines
 from psimlearn.cli.options import say
-from psimlearn.cli.rows import ParsedRow, Wanted, csv_rows, json_rows
 from psimlearn.cli.sessions import Sessions, Step
-from psimlearn.cli.symbols import symbol_columns, symbol_names
 from psimlearn.errors import DataError
 from psimlearn.filter import Filter
 from psimlearn.filter.outside import Lookout
-from psimlearn.filter.tabulate import answer_names
+from psimlearn.serve.columns import alarm_columns, names_of_alarms, names_of_answers
+from psimlearn.serve.rows import ParsedRow, Wanted, csv_rows, json_rows
+from psimlearn.serve.symbols import symbol_columns
 
-__all__ = ["names_of_answers", "stream"]
+__all__ = ["batches", "stream", "without_blank_start"]
 
 Line = str | None
 """A line without its end; None for a line that is too long."""
@@ -55,7 +54,7 @@ def stream(
     """
     running = Running(filter, wanted, steps, alarm, header)
     try:
-        for lines in _batches(source):
+        for lines in batches(source):
             out.write(running.answered(lines))
             out.flush()
     finally:
@@ -84,7 +83,7 @@ class Running:
         """The answers to lines, after the header of the answers if these lines are the first."""
         opening = b""
         if self.responder is None:
-            lines, skipped = _without_blank_start(lines)
+            lines, skipped = without_blank_start(lines)
             self.n_lines += skipped
             if not lines:
                 return b""
@@ -105,7 +104,7 @@ class Running:
             say(f"psimlearn: recordings were forgotten {self.responder.sessions.n_forgotten} times.")
 
 
-def _batches(source: int) -> Iterator[list[Line]]:
+def batches(source: int) -> Iterator[list[Line]]:
     """All complete lines that are ready, as soon as there is one; the last line needs no line end."""
     rest: list[bytes] = []  # pieces of a line that has no end yet
     size = 0
@@ -154,7 +153,7 @@ def _first(line: Line) -> str:
     return line
 
 
-def _without_blank_start(lines: Sequence[Line]) -> tuple[Sequence[Line], int]:
+def without_blank_start(lines: Sequence[Line]) -> tuple[Sequence[Line], int]:
     """The lines from the first that is not empty, without a byte order mark, and how many were skipped."""
     lines = [lines[0] and lines[0].removeprefix("\ufeff"), *lines[1:]]
     blank = next((i for i, line in enumerate(lines) if line is None or line.strip()), len(lines))
@@ -251,10 +250,3 @@ class Responder:
         first = [[csv_cell(getattr(row, what)) for row in taken] for what in self.keys]
         last = [[csv_cell(cell) for cell in cells] for cells in alarms.values()]
         return "".join(",".join(cells) + "\n" for cells in zip(*first, csv_numbers(rows), *last, strict=True))
-
-
-def names_of_answers(wanted: Wanted, steps: int) -> list[str]:
-    """The names of the columns of answers."""
-    if wanted.alphabet is None:
-        return answer_names(wanted.channels, steps)
-    return symbol_names(wanted.alphabet, steps)

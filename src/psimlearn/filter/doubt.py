@@ -21,7 +21,7 @@ import numpy as np
 from psimlearn.filter.spreads import Kind
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["NOTHING", "Doubt", "Given", "conditioned", "moved", "together"]
+__all__ = ["NOTHING", "Doubt", "Given", "conditioned", "moved", "one_after_another", "together"]
 
 NOTHING = 1e-12
 """A variance below this share of the noise is zero."""
@@ -159,6 +159,19 @@ def together(doubts: Sequence[Doubt | None]) -> Doubt | None:
         spread[i, :, : doubt.spread.shape[2]] = doubt.spread[doubt.group[0]]
     in_doubt = np.array([doubt is not None and doubt.group[0] >= 0 for doubt in doubts])
     return Doubt(np.where(in_doubt, np.cumsum(in_doubt) - 1, -1), spread)
+
+
+def one_after_another(doubts: Sequence[Doubt | None], sizes: Sequence[int]) -> Doubt | None:
+    """The doubt of several banks of streams, whose sizes are given, as that of one bank; None if none has any."""
+    spread: np.ndarray | None = None
+    groups = []
+    for doubt, size in zip(doubts, sizes, strict=True):
+        if doubt is None:
+            groups.append(np.full(size, -1))
+            continue
+        groups.append(np.where(doubt.group < 0, -1, doubt.group + (0 if spread is None else len(spread))))
+        spread = doubt.spread if spread is None else _stacked(spread, doubt.spread)
+    return None if spread is None else Doubt(np.concatenate(groups), spread)
 
 
 def _stacked(a: Float[np.ndarray, "g s k"], b: Float[np.ndarray, "h s l"]) -> Float[np.ndarray, "both s most"]:

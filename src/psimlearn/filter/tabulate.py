@@ -13,7 +13,7 @@ from psimlearn.filter.step import State
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
 
-__all__ = ["answer_names", "answers", "answers_to"]
+__all__ = ["answer_names", "answers", "answers_to", "mean_and_std"]
 
 
 def answer_names(channels: Sequence[str], steps: int) -> list[str]:
@@ -52,14 +52,14 @@ def answers(
     if doubt is None:
         doubt = Readings(doubt_of_row(filter, before.doubt), doubt_of(filter, after, steps))
     of_row = None if doubt.of_row is None else np.diagonal(doubt.of_row, axis1=1, axis2=2)[:, None]
-    expected, std = _mean_and_std(filter, before, 1, of_row, knows_next=True)
-    ahead, ahead_std = _mean_and_std(filter, after, steps, doubt.ahead)
+    expected, std = mean_and_std(filter, before, 1, of_row, knows_next=True)
+    ahead, ahead_std = mean_and_std(filter, after, steps, doubt.ahead)
     nats = log_likelihood(filter, before, filter.scaling(x), doubt.of_row) + 0.0  # no -0
     to_come = np.stack([ahead, ahead_std], axis=2).reshape(len(x), -1)
     return np.concatenate([nats[:, None], expected[:, 0], std[:, 0], to_come], axis=1)
 
 
-def _mean_and_std(
+def mean_and_std(
     filter: Filter,
     state: State,
     steps: int,

@@ -1,13 +1,23 @@
-"""The columns of alarms in a table of answers."""
+"""The columns of the answers to live rows."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from psimlearn.filter.tabulate import answer_names
 from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.serve.rows import Wanted
+from psimlearn.serve.symbols import symbol_names
 from psimlearn.shapes import Bool
 
-__all__ = ["alarm_columns", "names_of_alarms"]
+__all__ = ["alarm_columns", "names_of_alarms", "names_of_answers"]
+
+
+def names_of_answers(wanted: Wanted, steps: int) -> list[str]:
+    """The names of the columns of answers."""
+    if wanted.alphabet is None:
+        return answer_names(wanted.channels, steps)
+    return symbol_names(wanted.alphabet, steps)
 
 
 def names_of_alarms(alphabet: Alphabet | None, rate: float | None) -> list[str]:

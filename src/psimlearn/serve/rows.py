@@ -7,13 +7,13 @@ from math import isinf, nan
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from psimlearn.cli.symbols import Numbers, symbol_rows, worded
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.cells import USUAL, Absent, cells_of, check_encoding, header_of, number
 from psimlearn.recordings.times import Moment, moment_of
+from psimlearn.serve.symbols import Numbers, symbol_rows, worded
 
-__all__ = ["Complain", "ParsedRow", "Wanted", "csv_rows", "json_rows"]
+__all__ = ["Complain", "ParsedRow", "Wanted", "csv_rows", "json_rows", "object_rows"]
 
 Complain = Callable[[str], None]
 """Takes the reason why a cell is not a number."""
@@ -101,10 +101,15 @@ def csv_rows(first_line: str, wanted: Wanted, given: Sequence[str] | None = None
 
 def json_rows(wanted: Wanted) -> Read:
     """A parser of lines that are JSON objects; a name that is absent or null was not observed."""
+    read = object_rows(wanted)
+    return lambda line, complain: read(_object(line), complain)
+
+
+def object_rows(wanted: Wanted) -> Callable[[Mapping[str, Any], Complain], ParsedRow]:
+    """A reader of JSON objects; a name that is absent or null was not observed."""
     numbers = _numbers(wanted, partial(_json_numbers, absent=wanted.absent))
 
-    def read(line: str, complain: Complain) -> ParsedRow:
-        cells = _object(line)
+    def read(cells: Mapping[str, Any], complain: Complain) -> ParsedRow:
         if not any(name in cells for name in wanted.channels):
             raise DataError(
                 f"required at least one of the channels {list(wanted.channels)!s:.200}, received the names "

@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from psimlearn.cli.rows import ParsedRow
 from psimlearn.errors import DataError
 from psimlearn.recordings.steps import Beat, UnfitTimeError, steps_between
 from psimlearn.recordings.times import Moment, seconds_between
+from psimlearn.serve.rows import ParsedRow
 
 __all__ = ["Arrival", "RowTimes"]
 
@@ -30,8 +30,12 @@ ON_TIME = Arrival()
 class RowTimes:
     """The times of the last rows of one live recording."""
 
-    def __init__(self, step: float | None) -> None:
+    __slots__ = ("before", "doubted", "last", "next", "restarts", "step", "written")
+
+    def __init__(self, step: float | None, restarts: bool = True) -> None:
         self.step = step
+        self.restarts = restarts
+        """Whether times that begin again are a new recording; if not, rows that come twice are never taken twice."""
         self.last: Beat | None = None
         self.next: Beat | None = None
         """The row that arrives."""
@@ -55,13 +59,14 @@ class RowTimes:
             missed = "a row was missed; it counts" if n_missed == 1 else f"{n_missed} rows were missed; they count"
             return Arrival(n_missed, said=f"{missed} as not observed.")
         except UnfitTimeError as error:
-            rising = bool(self.doubted) and _rises(self.doubted[-1], row.moment)
-            self.doubted = [*(self.doubted if rising else []), row.moment]
-            if len(self.doubted) < TRUSTED:
+            back = not _rises(self.last.moment, row.moment)
+            if self.restarts or not back:
+                rising = bool(self.doubted) and _rises(self.doubted[-1], row.moment)
+                self.doubted = [*(self.doubted if rising else []), row.moment]
+            if len(self.doubted) < TRUSTED or (back and not self.restarts):
                 raise DataError(
                     f"required {error.required}, received {row.time!s:.80} after {self.written!s:.80}."
                 ) from None
-        back = not _rises(self.last.moment, row.moment)
         if back and self.before is not None and _rises(self.before, self.doubted[0]):
             return Arrival(said=f"the time {self.written!s:.80} was wrong: the recording goes on at {row.time!s:.80}.")
         where = (

@@ -1,0 +1,264 @@
+"""The engine: requests gather while the last group is written, and share one transaction, which makes them last."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from psimlearn.errors import DataError, DivergedError, PsimlearnError
+from psimlearn.serve.events import Hub
+from psimlearn.serve.limits import Limits
+from psimlearn.serve.log import log
+from psimlearn.serve.metrics import Metrics
+from psimlearn.serve.recovery import recover
+from psimlearn.serve.served import Served
+from psimlearn.serve.store import Store, StoreError, Writing
+from psimlearn.serve.streams import Done, Group, LimitError, Request, Stream, Streams
+
+__all__ = ["Engine", "Retention"]
+
+Of = TypeVar("Of")
+
+SWEEP = 5.0
+"""Seconds between sweeps, which store states and remove old rows."""
+TICK = 0.5
+"""Seconds between events that tell which streams have moved."""
+AT_ONCE = 500
+"""States that are stored together in a sweep."""
+MOST_ROWS = 20_000
+"""Rows of a group, so that no request waits long for others."""
+COMPUTING = (ArithmeticError, ValueError, np.linalg.LinAlgError)
+"""Errors of numbers that cannot be computed with."""
+
+
+class Retention(NamedTuple):
+    """Which rows are kept."""
+
+    age: float | None = None
+    """Seconds."""
+    size: int | None = None
+    """Bytes of the file."""
+
+
+class Engine:
+    """The streams, their store, and the worker that takes requests."""
+
+    def __init__(
+        self, served: Served, store: Store, limits: Limits, durable: bool = True, retention: Retention = Retention()
+    ) -> None:
+        self.store = store
+        self.limits = limits
+        self.durable = durable
+        self.retention = retention
+        self.streams = Streams(served, limits)
+        self.metrics = Metrics()
+        self.hub = Hub(limits.watchers)
+        self.on_alarm: Callable[[], None] = lambda: None
+        self.feeding: asyncio.Task[None] | None = None
+        """The task that feeds a demonstration."""
+        self.healthy = True
+        self.lock: asyncio.Lock = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(1, "store")
+        self._waiting: list[tuple[list[Request], asyncio.Future[list[Done | PsimlearnError]]]] = []
+        self._n_waiting = 0
+        self._wake = asyncio.Event()
+        self._behind: asyncio.Future[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> int:
+        """Bring streams back and begin to work; returns the number of rows that were replayed."""
+        n_replayed = await self.stored(recover, self.store, self.streams)
+        self._tasks = [asyncio.create_task(work()) for work in (self._work, self._sweep, self._tick)]
+        return n_replayed
+
+    async def stop(self) -> None:
+        """Take the requests that wait, store the states, and close the store."""
+        while self._waiting and self.healthy:
+            await asyncio.sleep(0.01)
+        for task in self._tasks:
+            task.cancel()
+        async with self.lock:
+            with suppress(StoreError):  # the rows are there
+                await self._save_states()
+            await self.stored(self.store.close)
+        self._threads.shutdown()
+
+    async def stored(self, work: Callable[..., Of], *given: Any) -> Of:
+        """Run work of the store in its thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+
+    async def take(self, requests: list[Request]) -> list[Done | PsimlearnError]:
+        """Take requests; when this returns, their rows last."""
+        n_rows = sum(len(request.batch.numbers) for request in requests)
+        if self._n_waiting + n_rows > self.limits.waiting:
+            raise LimitError("required a server with room, received more rows than it can take. Send again later.")
+        future: asyncio.Future[list[Done | PsimlearnError]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((requests, future))
+        self._n_waiting += n_rows
+        self._wake.set()
+        return await future
+
+    async def create(self, id: str) -> tuple[Stream, bool]:
+        """A stream by its id, and whether it is new."""
+        async with self.lock:
+            if id in self.streams.by_id:
+                return self.streams.by_id[id], False
+            stream = self.streams.add(id, time.time())
+            try:
+                await self.stored(self.store.write, Writing([(stream.key, id, stream.created)], [], [], []))
+            except StoreError:
+                self.streams.remove([stream])
+                raise
+            self.hub.tell_all("created", {"id": id})
+            return stream, True
+
+    async def delete(self, id: str) -> None:
+        """Remove a stream and its rows."""
+        async with self.lock:
+            stream = self.streams.by_id[id]
+            await self.stored(self.store.remove, stream.key)
+            self.streams.remove([stream])
+            self.hub.tell_all("deleted", {"id": id})
+
+    async def reload(self, served: Served) -> int:
+        """Go on with a newer model: the states of all streams are rebuilt from their last rows."""
+        if not served.agrees(self.streams.served):
+            raise DataError(
+                f"model: required the columns {list(self.streams.served.wanted.names)!s:.200}, received "
+                f"{list(served.wanted.names)!s:.200}. The old model goes on. Start another server for the new one."
+            )
+        async with self.lock:
+            await self._save_states()
+            streams = Streams(served, self.limits)
+            n_replayed = await self.stored(recover, self.store, streams)
+            self.streams = streams
+            await self._save_states(everything=True)
+            return n_replayed
+
+    async def _work(self) -> None:
+        """Take groups, one after the other: while one is written, the next gathers."""
+        while True:
+            await self._wake.wait()
+            async with self.lock:
+                group = self._gathered()
+                if not self._waiting:
+                    self._wake.clear()
+                requests = [request for some, _ in group for request in some]
+                try:
+                    done = await self._stored_group(requests)
+                except Exception as error:  # a defect; the worker must live on, and nobody may wait for ever
+                    log("error", kind=type(error).__name__, message=str(error)[:500])
+                    done = [StoreError("the server has failed at these rows. Its log tells more.")] * len(requests)
+            for some, future in group:
+                mine, done = done[: len(some)], done[len(some) :]
+                if not future.done():  # the client may have left
+                    future.set_result(mine)
+
+    def _gathered(self) -> list[tuple[list[Request], asyncio.Future[list[Done | PsimlearnError]]]]:
+        n_rows = n_taken = 0
+        for requests, _ in self._waiting:
+            if n_taken and n_rows > MOST_ROWS:
+                break
+            n_rows += sum(len(request.batch.numbers) for request in requests)
+            n_taken += 1
+        group, self._waiting = self._waiting[:n_taken], self._waiting[n_taken:]
+        self._n_waiting -= n_rows
+        return group
+
+    async def _stored_group(self, requests: list[Request]) -> list[Done | PsimlearnError]:
+        """The answers to requests, once their rows last; a group that fails is halved until the culprit is alone."""
+        try:
+            group = self.streams.take(requests)
+        except Exception as error:  # whatever it is, the worker must live on
+            if len(requests) == 1:
+                return [_refused(error)]
+            half = len(requests) // 2
+            return await self._stored_group(requests[:half]) + await self._stored_group(requests[half:])
+        began = time.perf_counter()
+        try:
+            if self.durable:
+                await self.stored(self.store.write, group.writing)
+        except StoreError as error:
+            self.streams.remove(group.new)
+            self.metrics.count("store_errors")
+            return [error if isinstance(done, Done) else done for done in group.done]
+        self.metrics.group(group, time.perf_counter() - began)
+        self.streams.install(group)
+        self._publish(group)
+        if not self.durable:
+            await self._write_behind(group.writing)
+        return group.done
+
+    async def _write_behind(self, writing: Writing) -> None:
+        """Write after the answer, where nothing has to last; one write at a time, so that no queue grows."""
+        if self._behind is not None:
+            await asyncio.wait([self._behind])
+            if self._behind.exception() is not None:
+                self.metrics.count("store_errors")
+        self._behind = asyncio.ensure_future(self.stored(self.store.write, writing))
+
+    def _publish(self, group: Group) -> None:
+        """Tell readers of events what is new."""
+        for done in group.done:
+            if isinstance(done, Done) and done.answered is not None:
+                self.hub.came(done, self.streams.served, group.seen)
+        for alarm in group.writing.alarms:
+            self.hub.alarm(alarm)
+        if any(alarm.begins for alarm in group.writing.alarms):
+            self.on_alarm()
+
+    async def _sweep(self) -> None:
+        """From time to time, store states and remove old rows."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            try:
+                await self.sweep()
+                self.healthy = True
+            except Exception as error:  # the next sweep may succeed
+                self.healthy = False
+                log("sweep failed", kind=type(error).__name__, error=str(error)[:500])
+
+    async def sweep(self) -> None:
+        """Store the states of streams that have new rows, then remove rows that need not be kept."""
+        async with self.lock:
+            await self._save_states()
+        if self.retention.age is not None:
+            while await self._shrunk(time.time() - self.retention.age):
+                pass
+        if self.retention.size is not None:
+            while await self.stored(self.store.size) > self.retention.size and await self._shrunk(float("inf")):
+                pass
+
+    async def _shrunk(self, older_than: float) -> int:
+        async with self.lock:  # groups may go between
+            n_removed = await self.stored(self.store.shrink, older_than)
+        self.metrics.count("chunks_removed", n_removed)
+        return n_removed
+
+    async def _save_states(self, everything: bool = False) -> None:
+        """Store the states of all streams with new rows; call it under the lock."""
+        new = [s for s in self.streams.by_id.values() if s.n_rows and (everything or s.n_rows > s.n_saved)]
+        for i in range(0, len(new), AT_ONCE):
+            some = new[i : i + AT_ONCE]
+            await self.stored(self.store.write, Writing([], [], self.streams.saved(some), []))
+            for stream in some:
+                stream.n_saved = stream.n_rows
+
+    async def _tick(self) -> None:
+        """Twice a second, tell readers of all events which streams have moved."""
+        while True:
+            await asyncio.sleep(TICK)
+            self.hub.flush(self.streams)
+
+
+def _refused(error: Exception) -> PsimlearnError:
+    """The error of a request whose rows cannot be computed with."""
+    if isinstance(error, PsimlearnError):
+        return error
+    if not isinstance(error, COMPUTING):
+        log("error", kind=type(error).__name__, message=str(error)[:500])
+    return DivergedError(f"required rows that can be computed with, received: {error!s:.200}. They were left out.")
