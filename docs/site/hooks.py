@@ -21,7 +21,8 @@ OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 """Pages at the root of the source, and their names on the site."""
 PAGES = {"index.md": "pages.md"}
 """Pages of docs that have another name on the site."""
-TARGET = re.compile(r"\]\((?:\.\./|docs/)?([\w./-]+\.(?:md|svg|py))(#[\w-]+)?\)")
+TARGET = re.compile(r"\]\((?:\.\./|docs/)([\w./-]+\.\w+)(#[\w-]+)?\)")
+"""A link out of docs, or from outside into docs."""
 FORMULA = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"\$(?!\s)([^$]+?)(?<!\s)\$")
@@ -38,13 +39,14 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """The text of a page, with links for the site and formulas as MathML."""
-    return _with_formulas(TARGET.sub(_relinked, markdown))
+    deep = "/" in page.file.src_uri  # a page in a folder of docs: its links upwards stay inside docs
+    return _with_formulas(markdown if deep else TARGET.sub(_relinked, markdown))
 
 
 def _relinked(link: re.Match[str]) -> str:
-    """A link as it is on the site, where all pages are in one folder."""
+    """A link as it is on the site, where docs and the pages beside it are one folder."""
     path, anchor = link[1], link[2] or ""
     return f"]({OUTSIDE.get(path) or PAGES.get(path, path)}{anchor})"
 
