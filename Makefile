@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test demo check bench docs reproduce reproduce-quick walk clean
+.PHONY: test demo check bench docs site reproduce reproduce-quick walk clean
 
 # Two workers share two cores best when each keeps to one thread (linear algebra and scikit-learn would take two and wait
 # for each other), and when the one that is done first takes tests over from the other.
@@ -32,6 +32,10 @@ docs: $(READY)  ## the pages and pictures that scripts make
 	$(BIN)/python docs/make_api.py
 	$(BIN)/python docs/figures.py
 
+site: $(READY)  ## the documentation as web pages, in site/; a warning is an error
+	$(BIN)/python -m pip install --quiet --editable ".[site]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 reproduce: $(READY)  ## the paper's experiments: run what has no result yet, then write docs/reproduction.md
 	$(BIN)/psimlearn reproduce
 
@@ -48,4 +52,4 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -71,19 +71,28 @@ def page() -> str:
     return "\n".join([HEAD, *_lines()]) + "\n"
 
 
-def _lines() -> Iterator[str]:
+def public_names() -> dict[str, dict[str, dict[str, Any]]]:
+    """Sections, their modules, and the public names of each with their values; every value stands once."""
     told: set[int] = set()
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for title, modules in SECTIONS.items():
-        yield f"## {title}\n"
+        found[title] = {}
         for path, beside in modules.items():
             module = import_module(f"psimlearn.{path}")
             public = module.__all__ if beside is ALL else [*psimlearn.__all__, *beside]
-            own = {name: getattr(module, name) for name in module.__all__ if name in public}
-            own = {name: value for name, value in own.items() if id(value) not in told}
-            yield f"### psimlearn.{path}\n\n{_first_line(module)}\n"
-            for name, value in own.items():
+            names = {name: getattr(module, name) for name in module.__all__ if name in public}
+            found[title][path] = {name: value for name, value in names.items() if id(value) not in told}
+            told.update(map(id, names.values()))
+    return found
+
+
+def _lines() -> Iterator[str]:
+    for title, modules in public_names().items():
+        yield f"## {title}\n"
+        for path, names in modules.items():
+            yield f"### psimlearn.{path}\n\n{_first_line(import_module(f'psimlearn.{path}'))}\n"
+            for name, value in names.items():
                 yield from _entry(name, value)
-                told.add(id(value))
             yield ""
 
 

@@ -23,7 +23,7 @@ import psimlearn
 from psimlearn.reproduce.read import joined, results
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN, SHOWN = ("python", "sh"), ("text", "matlab", "math", "json")
 """Languages of blocks that run, and of blocks that are only shown."""
 AS_USERS = {"PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"}
