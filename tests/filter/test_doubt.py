@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import block_diag
 
+from psimlearn.errors import DivergedError
 from psimlearn.filter import Filter, Linear, RandomFourier, Stack, spreads
 from psimlearn.filter.doubt import Doubt, conditioned, moved, together
 from psimlearn.filter.innovations import innovations, memory
@@ -220,3 +221,9 @@ def test_square_roots_change_nothing(settings: tuple[Any, ...], monkeypatch: pyt
     by_roots = told(again, data)
     for a, b in zip(by_roots, dense, strict=True):
         close(a, b)
+
+
+def test_doubt_beyond_the_precision_of_numbers_is_an_error_of_ours() -> None:
+    """A filter that diverges in gaps, as a forged one: noise of 1 is lost beside variances of 1e30."""
+    with pytest.raises(DivergedError, match=r"received one that is singular: the filter diverges in gaps\. Fit again"):
+        Covariances().given(np.full((1, 3, 3), 2.0**100), np.eye(2), np.ones((1, 2), dtype=bool), 0)

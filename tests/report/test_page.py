@@ -12,7 +12,7 @@ import pytest
 from models import gappy, model_of_gappy
 from psimlearn import PSIM, Trajectories
 from psimlearn.evaluate.calibrate import with_calibration
-from psimlearn.evaluate.residuals import cross_calibrated, surprises
+from psimlearn.evaluate.residuals import coverage, cross_calibrated, surprises
 from psimlearn.filter import Stack
 from psimlearn.filter.live import Live
 from psimlearn.learners import Ridge
@@ -275,3 +275,11 @@ def test_the_page_tells_intervals_of_known_and_of_unknown_inputs_apart() -> None
             inside.append(low <= one.values[t + 2] <= high)
     assert float(said["2 steps ahead, inputs unknown"]) == pytest.approx(100 * np.mean(inside), abs=0.06)
     assert "Inputs of the predicted rows are known." in page
+    assert filter.calibration_blind is not None
+    wide = filter.calibration_blind._replace(base=1e4 * filter.calibration_blind.base)
+    shares = [
+        coverage(replace(filter, calibration_blind=wide), data, 2, [0.9], inputs_known=known)[0]
+        for known in (True, False)
+    ]
+    assert shares[1] == 1.0  # the wider calibration counts where inputs are unknown, and there alone
+    assert 100 * shares[0] == pytest.approx(float(said["2 steps ahead, inputs known"]), abs=0.06)

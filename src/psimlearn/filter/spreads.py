@@ -10,6 +10,7 @@ where N N' = V - V W V is the noise of the missing entries, given the seen ones.
 
 import numpy as np
 
+from psimlearn.errors import DivergedError
 from psimlearn.shapes import Bool, Float
 
 __all__ = ["Covariances", "Kind", "Roots", "kind_of"]
@@ -41,7 +42,7 @@ class Covariances:
         both = seen[:, :, None] & seen[:, None, :]
         D = np.where(both, J[:, s:, s:], np.eye(n))  # the identity stands for missing entries
         across = J[:, s:] * seen[:, :, None]
-        gain = np.linalg.solve(D, across).swapaxes(1, 2)
+        gain = _solved(D, across).swapaxes(1, 2)
         J -= gain @ across
         J[:, s:] *= ~seen[:, :, None]
         J[:, :, s:] *= ~seen[:, None, :]  # seen entries are known without rounding
@@ -152,3 +153,14 @@ def _noise_roots(V: Float[np.ndarray, "g n n"], seen: Bool[np.ndarray, "g n"]) -
 def kind_of(s: int) -> Kind:
     """The better way to keep doubts about memories of this width."""
     return Roots() if s >= WIDE else Covariances()
+
+
+def _solved(D: Float[np.ndarray, "g n n"], across: Float[np.ndarray, "g n joint"]) -> Float[np.ndarray, "g n joint"]:
+    """D^-1 across; a filter whose doubt has outgrown the precision of numbers is refused."""
+    try:
+        return np.linalg.solve(D, across)
+    except np.linalg.LinAlgError:
+        raise DivergedError(
+            "required a covariance of observations that can be inverted, received one that is singular: the filter "
+            "diverges in gaps. Fit again with a larger ridge, or fill the gaps."
+        ) from None

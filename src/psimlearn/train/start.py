@@ -124,9 +124,7 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
         names=train.names,
         alphabet=train.alphabet,
         time_step=train.step,
-        span=None
-        if isinstance(features, OneHot)
-        else np.stack([np.nanmin(layout.x, axis=0), np.nanmax(layout.x, axis=0)]),
+        span=None if isinstance(features, OneHot) else _span(layout.x),
         gaps="filled" if layout.gappy else "exact",  # `refined` trains on as gaps are
     )
     y = phi[target_rows] - prior(filter.recursion, x[rows])
@@ -271,3 +269,8 @@ def _guard(
     reach = LARGEST_BELIEF if guard is None else guard * seen.std * gain + CONSTANT
     middle = (seen.mean - feedback.mean) * gain
     return middle - reach, middle + reach
+
+
+def _span(x: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "2 n"]:
+    """The least and the largest value of each channel."""
+    return np.stack([np.nanmin(x, axis=0), np.nanmax(x, axis=0)])
