@@ -31,6 +31,7 @@ from psimlearn.filter import (
 )
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.forest import Trees
+from psimlearn.filter.ingaps import InGaps
 from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.thresholds import thresholds_of
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
@@ -101,6 +102,7 @@ def made(case: str, n: int = 2) -> Filter:
         if "started" in case
         else None,
         thresholds=thresholds_of(-rng.exponential(size=500)) if "calibrated" in case else None,
+        in_gaps=InGaps(np.array([1.5]), 3 * LEVELS) if "calibrated" in case else None,
         hinting=linear(d + beside, 2) if "hints" in case else None,
         gaps="filled" if "filled" in case else "exact",
         names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
@@ -206,7 +208,7 @@ USUAL_ARRAYS = [
     *("feedback.mean", "feedback.scale", "feedback.directions", "feedback.low", "feedback.high"),
     *("input_scaling.mean", "input_scaling.scale", "hinting.weights", "hinting.intercept"),
     *(f"{name}.{array}" for name in CALIBRATIONS for array in ("base", "gain", "quantiles")),
-    *("thresholds.scores", "thresholds.rows", "thresholds.rate"),
+    *("thresholds.scores", "thresholds.rows", "thresholds.rate", "in_gaps.factor", "in_gaps.quantiles"),
     *("regressors.0.directions", "regressors.0.weights", "regressors.0.intercept"),
 ]
 """All the arrays of the file of that case."""
