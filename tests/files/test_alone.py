@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from modelfiles import made
+from psimlearn.files.model import save
 from psimlearn.recordings.trajectories import Trajectories
 from small import driven, model, several
 
@@ -78,3 +80,17 @@ print(*live.predict(2, return_std=True)[1].ravel())
     live = driven().start(2)
     live.update([[1.0], [np.nan]], [[0.5], [0.25]])
     np.testing.assert_allclose(printed(code, tmp_path), live.predict(2, return_std=True)[1].ravel(), rtol=1e-9)
+
+
+def test_trees_need_no_more(tmp_path: Path) -> None:
+    filter = made("trees lags calibrated")
+    save(filter, tmp_path / "model.psim")
+    code = """
+import psimlearn
+live = psimlearn.Live(psimlearn.load("model.psim"))
+for x in ([1.0, 2.0], [0.5, -1.0], [0.0, 0.25]):
+    live.update(x)
+print(*live.forecast(4).ravel())
+"""
+    rows = Trajectories.of([np.array([[1.0, 2.0], [0.5, -1.0], [0.0, 0.25]])])
+    np.testing.assert_allclose(printed(code, tmp_path), filter.ahead(filter.run(rows)[1], 4).ravel(), rtol=1e-9)
