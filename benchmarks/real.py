@@ -5,11 +5,17 @@
 Every method is fitted on the same folds and scored on the same rows: at least 10 rows into a test recording, 1 to 5
 steps ahead, squared errors summed over channels. HIRO and walking are in standard deviations of the training data,
 channel by channel; the videos in shares of the total variance of 20 principal components of the training blocks.
+
+Sets with noise have noise of 0.3 standard deviations in training and test rows, and errors are measured against rows
+without it: 0.3 of each channel for HIRO and walking, 0.3 of the root mean square over components for videos, whose
+noise is that of pixels. After each set come the errors of all methods relative to those of `PSIM()`: the mean
+difference over folds, plus or minus its standard error, and the folds on which `PSIM()` is better.
 """
 
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +23,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neural_network import MLPRegressor
 
 from psimlearn.baselines import Lagged, LastObservation, TrainingMean
+from psimlearn.baselines.tuned import Split, tuned_em, tuned_ivr, tuned_n4sid
+from psimlearn.cli.methods import autoregression as tuned_autoregression
 from psimlearn.datasets import beach, flag, ocean, pixels, principal_components, snap_assembly, walking
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
@@ -24,17 +32,37 @@ from psimlearn.recordings.trajectories import Trajectories
 
 WINDOW, SKIP, N_FOLDS, N_COMPONENTS = 5, 10, 5, 20
 HORIZONS = (1, 3, 5)
+NOISE = 0.3
+"""Noise that is added to some sets, in standard deviations."""
+GRID: dict[str, list[Any]] = {"standardise": [True, False], "ridge": [1e-6, 1e-3, 1e-2, 1e-1]}
+"""Keywords of the subspace methods, each with the values to choose from."""
 
 
 class Fold(NamedTuple):
     train: Trajectories
     test: Trajectories
     scale: np.ndarray
+    truth: Trajectories
+    """The rows of the test that errors are measured against: without the noise that was added, if any was."""
+
+    def errors(self, forecaster: Forecaster) -> np.ndarray:
+        """Errors by horizon."""
+        return errors_by_horizon(_Beside(forecaster, self), self.truth, max(HORIZONS), skip=SKIP, scale=self.scale)
+
+
+class _Beside(NamedTuple):
+    """Predictions from the rows of a test, for errors against others."""
+
+    forecaster: Forecaster
+    fold: Fold
+
+    def forecast(self, trajectories: Trajectories, horizon: int) -> np.ndarray:
+        return self.forecaster.forecast(self.fold.test, horizon)
 
 
 def by_recording(recordings: Trajectories) -> Iterator[Fold]:
     for train, test in folds(recordings, N_FOLDS, np.random.default_rng(0)):
-        yield Fold(train, test, train.values.std(axis=0))
+        yield Fold(train, test, train.values.std(axis=0), test)
 
 
 def by_block(frames: np.ndarray, stride: int) -> Iterator[Fold]:
@@ -43,7 +71,27 @@ def by_block(frames: np.ndarray, stride: int) -> Iterator[Fold]:
     for train, test in folds(blocks, N_FOLDS, np.random.default_rng(0)):
         components = principal_components(train, N_COMPONENTS)
         train, test = components.project(train), components.project(test)
-        yield Fold(train, test, np.full(N_COMPONENTS, np.sqrt(train.values.var(axis=0).sum())))
+        yield Fold(train, test, np.full(N_COMPONENTS, np.sqrt(train.values.var(axis=0).sum())), test)
+
+
+def legs(step: int) -> Trajectories:
+    """The 30 channels of both legs, every `step`-th frame."""
+    walks = walking()
+    rows = walks.values.reshape(len(walks), -1, walks.n_channels)[:, ::step, :30]
+    return Trajectories.of(np.ascontiguousarray(rows), names=list(walks.names or ())[:30])
+
+
+def noisy(parts: Iterator[Fold], *, of_channels: bool) -> Iterator[Fold]:
+    """Noise on all rows: a share of the deviation of each channel, or of the root mean square over channels."""
+    rng = np.random.default_rng(0)
+    for fold in parts:
+        deviation = fold.train.values.std(axis=0)
+        size = NOISE * (deviation if of_channels else np.full_like(deviation, np.sqrt(np.mean(deviation**2))))
+        train, test = (
+            replace(each, values=each.values + size * rng.standard_normal(each.values.shape))
+            for each in (fold.train, fold.test)
+        )
+        yield fold._replace(train=train, test=test)
 
 
 SETS: dict[str, Callable[[], Iterator[Fold]]] = {
@@ -52,6 +100,9 @@ SETS: dict[str, Callable[[], Iterator[Fold]]] = {
     "flag": lambda: by_block(flag(), 50),
     "ocean": lambda: by_block(ocean(), 74),
     "beach swash": lambda: by_block(beach(), 50),
+    "HIRO, noise": lambda: noisy(by_recording(snap_assembly("S-22..S-46")), of_channels=True),
+    "walking 30 Hz, legs, noise": lambda: noisy(by_recording(legs(4)), of_channels=True),
+    "ocean, noise": lambda: noisy(by_block(ocean(), 74), of_channels=False),
 }
 
 
@@ -85,10 +136,40 @@ METHODS: dict[str, Callable[[Trajectories], Forecaster]] = {
     "MLP, 5 lags": lambda train: Lagged.fit(
         train, MLPRegressor(hidden_layer_sizes=(100, 100), early_stopping=True, max_iter=500, random_state=0)
     ),
+    "AR, tuned": lambda train: tuned_autoregression(train, WINDOW, SKIP),
+    "N4SID": lambda train: tuned_n4sid(Split.of(train), {**GRID, "block_rows": [10, 5]}, skip=SKIP).forecaster,
+    "IVR": lambda train: tuned_ivr(Split.of(train), {**GRID, "past": [10, 5]}, WINDOW, skip=SKIP).forecaster,
+    "EM": lambda train: tuned_em(Split.of(train), {"block_rows": [10, 5]}, 20, skip=SKIP).forecaster,
     "PSIM()": learnt(),
     'PSIM(learner="trees")': learnt(learner="trees"),
     'PSIM(learner="auto")': learnt(learner="auto"),
 }
+
+
+def scored(method: str, parts: list[Fold]) -> np.ndarray:
+    """Errors by fold and horizon; prints a row of the table."""
+    began = time.process_time()
+    forecasters = [METHODS[method](fold.train) for fold in parts]
+    seconds = (time.process_time() - began) / len(parts)
+    errors = np.array([fold.errors(f) for f, fold in zip(forecasters, parts, strict=True)])
+    errors = errors[:, np.array(HORIZONS) - 1]
+    cells = [f"{mean:.3g} +- {std:.1g}" for mean, std in zip(errors.mean(0), errors.std(0, ddof=1), strict=True)]
+    print(f"| {method} | {' | '.join(cells)} | {seconds:.1f} |", flush=True)
+    return errors
+
+
+def paired(errors: dict[str, np.ndarray], ours: str = "PSIM()") -> None:
+    """Print the errors of other methods relative to ours."""
+    for method, theirs in errors.items() if ours in errors else ():
+        if method == ours:
+            continue
+        share = (theirs - errors[ours]) / errors[ours].mean(axis=0)
+        spread = share.std(axis=0, ddof=1) / np.sqrt(len(share))
+        cells = [
+            f"{100 * mean:+.1f} +- {100 * std:.1f} % ({np.sum(column > 0)}/{len(share)})"
+            for mean, std, column in zip(share.mean(axis=0), spread, share.T, strict=True)
+        ]
+        print(f"{method} beside {ours}: {', '.join(cells)}", flush=True)
 
 
 def main() -> None:
@@ -99,20 +180,7 @@ def main() -> None:
     for name in chosen.sets:
         parts = list(SETS[name]())
         print(f"\n| {name} | 1 step | 3 steps | 5 steps | seconds a fit |\n|---|---|---|---|---|", flush=True)
-        for method in chosen.methods:
-            began = time.perf_counter()
-            forecasters = [METHODS[method](fold.train) for fold in parts]
-            seconds = (time.perf_counter() - began) / len(parts)
-            errors = np.array(
-                [
-                    errors_by_horizon(forecaster, fold.test, max(HORIZONS), skip=SKIP, scale=fold.scale)
-                    for forecaster, fold in zip(forecasters, parts, strict=True)
-                ]
-            )[:, np.array(HORIZONS) - 1]
-            cells = " | ".join(
-                f"{mean:.3g} +- {std:.1g}" for mean, std in zip(errors.mean(0), errors.std(0, ddof=1), strict=True)
-            )
-            print(f"| {method} | {cells} | {seconds:.1f} |", flush=True)
+        paired({method: scored(method, parts) for method in chosen.methods})
 
 
 if __name__ == "__main__":

@@ -242,6 +242,20 @@ def test_n4sid_predicts_as_octaves_does(tmp_path: Path) -> None:
     assert octaves < 1.005 * optimal
 
 
+def test_ivr_has_a_gain_that_forgets() -> None:
+    """Random walks behind noise, and more states than they have: conditioning gives filters that do not forget."""
+    rng = RNG(0)
+    walk = np.cumsum(rng.standard_normal((6, 40, 1)), axis=1)
+    data = Trajectories.of(list(walk + 0.3 * rng.standard_normal((6, 40, 4))))
+    ranks = range(1, 21)
+    conditioned = [ivr(data, rank) for rank in ranks]
+    forgetting = [ivr(data, rank, riccati=True) for rank in ranks]
+    assert max(model.filter_radius for model in conditioned) >= 1
+    assert max(model.filter_radius for model in forgetting) < 1
+    for one, other in zip(conditioned, forgetting, strict=True):
+        assert (one.filter_radius >= 1) or np.array_equal(one.K, other.K)
+
+
 # --- all of them against the truth
 
 

@@ -98,7 +98,7 @@ def test_rank_auto_compresses_what_is_redundant() -> None:
     """One hidden state behind two channels: of ten numbers in a belief, two do."""
     rng = RNG(0)
     data = random_system(rng, n_states=1, n_outputs=2).simulate(30, 30, rng)
-    own = {"window": 5, "lags": 1, "prior": "mean", "belief_weight": 1.0, "rank": "auto"}
+    own = {"window": 5, "lags": 1, "prior": "mean", "belief_weight": 1.0, "rank": "auto", "init": "history"}
     fitted = PSIM(**SMALL | own).fit(data)
     assert fitted.report_["choices"]["rank"] == 2
     assert fitted.filter_.feedback.mean.shape == (2,)

@@ -44,7 +44,7 @@ def test_candidates_share_their_beginnings(monkeypatch: pytest.MonkeyPatch) -> N
 
     counted("begin", begin)
     counted("ground", ground)
-    fitted = PSIM(**SMALL).fit(recordings())
+    fitted = PSIM(**SMALL, init="history").fit(recordings())
     n_splits, n_lags = 2, 3
     assert fitted.report_["tried"] > 80
     assert counts["ground"] == n_splits + 1  # and once for all recordings

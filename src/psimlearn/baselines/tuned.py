@@ -77,8 +77,8 @@ def tuned_n4sid(split: Split, grid: Grid, **options: Any) -> Tuned:
 
 
 def tuned_ivr(split: Split, grid: Grid, window: int = 5, **options: Any) -> Tuned:
-    """`ivr` with its rank and a grid of its keywords chosen; options as for `tuned_em`."""
-    return Tuned(*_identified(split, partial(ivr, window=window), grid, **options))
+    """`ivr` with its rank, its gain and a grid of its other keywords chosen; options as for `tuned_em`."""
+    return Tuned(*_identified(split, partial(ivr, window=window), {**grid, "riccati": [False, True]}, **options))
 
 
 def tuned_em(split: Split, grid: Grid, n_iter: int = 100, *, skip: int = 0, worse: float | None = WORSE) -> Tuned:

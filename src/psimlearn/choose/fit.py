@@ -281,7 +281,10 @@ def _trained(data: Trajectories, choice: Choice, settings: Settings, seed: int, 
     current = first_round(begun, held)
     while current.number < n_rounds and tell.goes_on("training", current.number, n_rounds):
         current = next_round(current, begun, held)
-    trained = _Trained(current.round, begun.learner, current.sums if current.number == n_rounds else None)
+    sums = current.sums if current.number == n_rounds else None
+    if n_rounds == 0 and choice.trial.candidate.recipe.states is not None:  # the system itself: `partial_fit` goes on
+        sums = next_round(current, begun, held).sums
+    trained = _Trained(current.round, begun.learner, sums)
     if choice.epochs is not None:
         *_, last = _epochs(split, current.filter, settings, seed, choice.epochs, choice.epochs + 1)
         trained = _Trained(last, begun.learner, None)

@@ -25,6 +25,8 @@ __all__ = ["Space", "Systems", "screened", "search"]
 
 N_RACING = 3
 """How many kinds of candidates race."""
+N_FROM_SYSTEMS = 2
+"""How many runs that began with a system race."""
 FEW = 2
 """The rounds after which the best runs that began with a system are known."""
 FINER = 10.0
@@ -41,7 +43,7 @@ class Systems(NamedTuple):
     recipes: tuple[Recipe, ...]
     """The recipes with which rounds go on from the best of these."""
     alphas: tuple[float, ...]
-    """The ridges of these rounds."""
+    """The ridges of these rounds: the first for every recipe, the others for the best recipe."""
 
 
 class Space(NamedTuple):
@@ -141,19 +143,39 @@ def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple
         return [], []
     sizes, recipes, alphas = space.systems
     courses = relating_pasts(courses, sorted({past for past, _ in sizes}))
-    known = set.intersection(*(set(course.ground.related) for course in courses))
+    known = [size for size in sizes if all(size[0] in course.ground.related for course in courses)]
     plain = Candidate(recipes[0], space.learners[0])
-    trials = screened([_begun_with(plain, size) for size in sizes if size[0] in known], courses, tell)
+    trials = screened([_begun_with(plain, size) for size in known], courses, tell)
     if not trials or not np.isfinite(min(t.error for t in trials)):
         return [], trials
-    best = min(trials, key=lambda t: t.penalised_error).candidate.recipe
-    entrants = [
-        _begun_with(Candidate(recipe, space.learners[0]).with_alpha(a), (best.past, best.states or 0))
-        for recipe in recipes
-        for a in alphas
-    ]
-    tried = sorted((advanced(run, FEW, tell) for run in runs(entrants, courses)), key=_latest_error)
-    return tried[:N_RACING], trials + [run.trial() for run in tried[N_RACING:]]
+    trials += screened([_begun_with(plain, size) for size in _between(_size(_best(trials)), known)], courses, tell)
+    size = _size(_best(trials))
+
+    def taken(tried: Iterable[Candidate]) -> list[Run]:
+        return [advanced(run, FEW, tell) for run in runs([_begun_with(each, size) for each in tried], courses)]
+
+    tried = taken(plain._replace(recipe=recipe).with_alpha(alphas[0]) for recipe in recipes)
+    best = min(tried, key=_latest_error).candidate
+    tried = sorted(tried + taken(best.with_alpha(a) for a in alphas[1:]), key=_latest_error)
+    return tried[:N_FROM_SYSTEMS], trials + [run.trial() for run in tried[N_FROM_SYSTEMS:]]
+
+
+def _best(trials: Sequence[Trial]) -> Trial:
+    return min(trials, key=lambda t: t.penalised_error)
+
+
+def _size(trial: Trial) -> tuple[int, int]:
+    recipe = trial.candidate.recipe
+    assert recipe.states is not None
+    return recipe.past, recipe.states
+
+
+def _between(size: tuple[int, int], known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Numbers of states halfway to the next ones on a logarithmic scale, within the range of those known."""
+    past, states = size
+    of_past = [s for p, s in known if p == past]
+    halfway = {round(states / np.sqrt(2)), round(states * np.sqrt(2))}
+    return [(past, s) for s in sorted(halfway) if min(of_past) < s < max(of_past) and s not in of_past]
 
 
 def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
@@ -181,7 +203,9 @@ def _raced(
         raced += _other_ridges(min(raced, key=_penalised_error), some, tell)
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
     leading = min(raced, key=_penalised_error)
-    leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
+    # rounds that lead away from the filter of a system are not taken further
+    settled = leading.candidate.recipe.states is not None and leading.trial().best_round == 0
+    leader = leading if settled else advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
     limit = space.close * _penalised_error(leader)
     for run in raced:
         if run is not leading:
@@ -204,8 +228,8 @@ def _other_ridges(leader: Run, some: int, tell: Watch) -> list[Run]:
 
 
 def _compressed(run: Run, ranks: Sequence[int], courses: Sequence[Course], some: int) -> Run:
-    """The run with the fewest directions fed back that does no harm so far."""
-    for rank in ranks:
+    """The run with the fewest directions fed back that does no harm so far; the states of a system are few already."""
+    for rank in ranks if run.candidate.recipe.states is None else ():
         recipe = replace(run.candidate.recipe, rank=rank)
         (fewer,) = runs([run.candidate._replace(recipe=recipe)], courses)
         fewer = advanced(fewer, some)

@@ -25,10 +25,10 @@ N_FOURIER = 1000
 """Random features; no more than rows to learn from, beyond which they cost much and add nothing."""
 BELIEF_WEIGHTS = (0.0, 1.0)
 LEVEL_WEIGHTS = (1.0, 0.1)
-SYSTEMS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64)
-"""Numbers of states of the linear systems that are tried."""
-SYSTEM_RIDGES = (1e-2, 1e-1, 1.0)
-"""Ridges with which rounds go on from a system; the best is refined like all others."""
+SYSTEMS = (1, 2, 4, 8, 16, 32, 64)
+"""Numbers of states of the linear systems that are tried; then some between, around the best."""
+SYSTEM_RIDGES = (1e-1, 1e-2, 1.0)
+"""Ridges with which rounds go on from a system."""
 WIDEST_RELATION = 1000
 """Columns of past and future beyond which these are not related: the cost grows with their cube."""
 
@@ -112,9 +112,8 @@ def _priors(settings: Settings, lags: int) -> list[tuple[Prior, float | None]]:
 def _systems(settings: Settings, data: Trajectories, recipes: Sequence[Recipe]) -> Systems | None:
     """Subspace starts, where users leave the start and what is fed back to us; recordings with inputs have none."""
     n, k = data.n_channels, settings.features.window
-    free = not settings.literal and settings.init == "history" and settings.trainer != "forward"
     plain = isinstance(settings.features, Stack) and settings.rank in (None, "auto") and data.inputs is None
-    if not (free and plain and settings.belief_weight != 0):
+    if not (settings.systems and plain and settings.belief_weight != 0):
         return None
     pasts = [past for past in sorted({max(k, 3), 2 * max(k, 2)}) if 2 * past * n <= WIDEST_RELATION]
     sizes = tuple((past, s) for past in pasts for s in SYSTEMS if s <= min(k, past - 1) * n)

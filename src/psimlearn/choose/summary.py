@@ -155,8 +155,15 @@ def _chosen(report: Mapping[str, Any]) -> str:
     level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"
     return (
         f"{learner}; lags {choices['lags']}, prior {choices['prior']!r}, belief weight {choices['belief_weight']:g}"
-        f"{level}, rank {choices['rank'] or 'full'}"
+        f"{level}, {_fed_back(choices)}"
     )
+
+
+def _fed_back(choices: Mapping[str, Any]) -> str:
+    """How many directions of the belief are fed back, in words; files of earlier versions know no states."""
+    if choices.get("states") is None:
+        return f"rank {choices['rank'] or 'full'}"
+    return f"begun with a linear system of {counted(choices['states'], 'state')}, from {choices['past']} rows of past"
 
 
 def _rows(errors: Mapping[str, Sequence[float]]) -> list[str]:

@@ -32,6 +32,11 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
     type=click.IntRange(1),
     help="Steps ahead that a belief describes [default: 5, or fewer for many symbols].",
 )
+@click.option(
+    "--horizon",
+    type=click.IntRange(1),
+    help="Choose settings for predictions up to so many rows ahead [default: the window].",
+)
 @click.option("--lags", type=click.IntRange(1), help="Last rows that a step sees [default: chosen].")
 @click.option(
     "--learner",
@@ -91,6 +96,7 @@ def fit(data: tuple[str, ...], output: Path, report: Path | None, force: bool, *
         features="stack" if alphabet is None else "onehot",
         learner=others["learner"],
         lags=others["lags"] or "auto",
+        criterion=others["horizon"] or "window",
         validation=held_out,
         random_state=others["seed"],
     )

@@ -22,7 +22,7 @@ from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.losses import GaussianNLL, LogLoss, Squared
 from psimlearn.train.recipe import Init, Prior, Recipe
-from psimlearn.train.score import Criterion
+from psimlearn.train.score import criterion_of
 
 __all__ = ["interpreted", "is_symbolic", "learns_on", "speaks_symbols"]
 
@@ -79,7 +79,7 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         else _learner(given["learner"]),
         trainer=one_of(given["trainer"], get_args(Trainer), "trainer"),
         n_rounds=whole(given["n_rounds"], "n_rounds", most=MOST_ROUNDS),
-        init=one_of(given["init"], get_args(Init), "init"),
+        init="history" if is_auto(given["init"]) else one_of(given["init"], ("auto", *get_args(Init)), "init"),
         lags=None if is_auto(given["lags"]) else _lags(given["lags"], data),
         prior=None if is_auto(given["prior"]) else one_of(given["prior"], ("auto", *get_args(Prior)), "prior"),
         belief_weight=None
@@ -89,16 +89,18 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         rank=rank_of(given["rank"]),
         standard=recipe or Recipe(box=1.0 if box else None, feedthrough=feedthrough),
         literal=recipe is not None,
-        criterion=one_of(given["criterion"], get_args(Criterion), "criterion"),
+        criterion=criterion_of(given["criterion"]),
         validation=_validation(given["validation"], data),
         refit=switch(given["refit"], "refit"),
         loss=Squared(),
         blocks=recipe is None and given["trainer"] != "forward",
+        systems=recipe is None and given["trainer"] != "forward" and is_auto(given["init"]),
     )
     if isinstance(settings.features, OneHot) or data.alphabet is not None:
         return _for_symbols(settings, given, data)
     if isinstance(settings.learner, GaussianLearner):
         settings = _for_likelihood(settings)
+    _check_criterion(settings)
     _check_together(settings)
     return settings
 
@@ -112,6 +114,7 @@ def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectorie
             f"{given['features']!r} for {'numbers' if data.alphabet is None else 'symbols'}."
         )
     features.check(data.n_channels)
+    _check_criterion(settings)
     if settings.trainer.endswith("backprop"):
         raise SettingsError(f"trainer: required 'dagger' or 'forward' for symbols, received {settings.trainer!r}.")
     free = {"prior": "auto", "belief_weight": "auto", "level_weight": "auto", "rank": None}
@@ -156,6 +159,17 @@ def _for_likelihood(settings: Settings) -> Settings:
     standard = replace(settings.standard, prior="zero") if not settings.literal else settings.standard
     level = None if settings.level_weight == "auto" else settings.level_weight
     return replace(settings, prior="zero", standard=standard, level_weight=level, loss=GaussianNLL())
+
+
+def _check_criterion(settings: Settings) -> None:
+    """Refuse horizons beyond the window for beliefs that are not scored by squared errors."""
+    steps = settings.criterion
+    squared = isinstance(settings.loss, Squared) and not isinstance(settings.features, OneHot)
+    if isinstance(steps, int) and steps > settings.features.window and not squared:
+        raise SettingsError(
+            f"criterion: required 'window', 'one-step' or at most the window, {settings.features.window}, for symbols "
+            f"and learner='gaussian', received {steps}."
+        )
 
 
 def _check_together(settings: Settings) -> None:

@@ -57,7 +57,8 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
             "dagger+backprop" (DAgger, then refined by gradient) or "backprop" (by gradient from random weights, with
             the settings of DAgger); the last two need the extra `grad`.
         n_rounds: the most rounds of DAgger.
-        init: beliefs of the first round: "history", "teacher" or "zero".
+        init: beliefs of the first round: regressed on "history", the true futures ("teacher"), or "zero"; "auto" is
+            "history", and tries filters of identified linear systems (subspace identification) as first rounds too.
         lags: how many of the last observations a step sees; "auto" tries several.
         prior: what predictions are shrunk towards: the "mean", the "last" observation, or "zero"; "auto" chooses.
         belief_weight: how freely the belief is used; 1 is the paper, 0 is autoregression; "auto" chooses.
@@ -68,7 +69,8 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         feedthrough: inputs act on the observation of the same row.
         recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box and feedthrough.
         criterion: minimise the error over the whole "window" (each step ahead relative to the error of the last
-            observation) or of the next row only ("one-step").
+            observation), of the next row only ("one-step"), or of so many steps ahead (a number; beyond the window
+            predictions are fed back).
         validation: the share of recordings to hold out, or further recordings. A single recording is cut in time.
         refit: train on all recordings once everything is chosen.
         random_state: seeds the splits and the random features.
@@ -93,7 +95,7 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         learner: str | Learner[Any] | Any = "ridge",
         trainer: str | Any = "dagger",
         n_rounds: int | Any = 20,
-        init: str | Any = "history",
+        init: str | Any = "auto",
         lags: int | str | Any = "auto",
         prior: str | Any = "auto",
         belief_weight: float | str | Any = "auto",
@@ -102,7 +104,7 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         box: bool | Any = True,
         feedthrough: bool | Any = False,
         recipe: Recipe | Any | None = None,
-        criterion: str | Any = "window",
+        criterion: str | int | Any = "window",
         validation: float | Trajectories | Any = 0.2,
         refit: bool | Any = True,
         random_state: int | Any | None = None,

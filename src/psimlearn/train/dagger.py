@@ -49,6 +49,7 @@ def dagger(
     recipe: Recipe = Recipe(),
     criterion: Criterion = "one-step",
     loss: Loss = Squared(),
+    skip: int = 0,
 ) -> Iterator[Round]:
     """Yield F_0, F_1, .., F_n: each fitted to all the beliefs met by those before it; `best` picks one.
 
@@ -61,12 +62,15 @@ def dagger(
         n_rounds: how many times to roll out, aggregate and refit.
         init: beliefs of the first fit: regressed on "history", the true futures ("teacher"), or F_0 = 0 ("zero").
         recipe: the choices around the algorithm.
-        criterion: the closed-loop error that ranks rounds: of the next observation, or of the whole window.
+        criterion: the closed-loop error that ranks rounds: of the next observation, of the whole window, or of so many
+            rows ahead.
         loss: measures that error.
+        skip: rows at the beginning of each validation trajectory that are not scored.
     """
     whole(n_rounds, "n_rounds", 0)
+    whole(skip, "skip", 0)
     begun = begin(ground(train, features, init, recipe), learner, init, recipe, generator(rng))
-    held = held_out(begun.filter, validation, criterion, loss)
+    held = held_out(begun.filter, validation, criterion, loss, skip)
     current = first_round(begun, held)
     yield current.round
     for _ in range(n_rounds):

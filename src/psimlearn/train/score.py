@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from psimlearn.checks import one_of
+from psimlearn.checks import whole
 from psimlearn.errors import DataError, DivergedError
+from psimlearn.evaluate import mean_square
 from psimlearn.filter import Filter, Forest, Linear
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.likelihood import about_row
-from psimlearn.filter.rollout import Table, roll, table
+from psimlearn.filter.rollout import Rollout, Table, roll, table
 from psimlearn.filter.step import expected
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
@@ -20,9 +21,11 @@ from psimlearn.shapes import Float
 from psimlearn.train.losses import Loss, Squared
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "forgets", "held_out", "scored"]
-__all__ += ["spectral_radius"]
+__all__ += ["criterion_of", "spectral_radius"]
 
-Criterion = Literal["one-step", "window"]
+Criterion = Literal["one-step", "window"] | int
+"""Which closed-loop error ranks filters: of the next row, of all rows of the window, or of so many rows ahead."""
+WORDS = ("one-step", "window")
 NARROW, POWERS = 100, 50
 """The width up to which eigenvalues are computed, and the powers of a wider map from which its radius is estimated."""
 BLOWN_UP = 1e6
@@ -52,28 +55,53 @@ class HeldOut(NamedTuple):
     weights: Float[np.ndarray, " horizon"]
     """How much the error at each horizon counts."""
     loss: Loss = Squared()
+    beyond: Trajectories | None = None
+    """The trajectories, where horizons lie beyond the window, so that predictions have to be fed back."""
 
 
-def held_out(filter: Filter, validation: Trajectories, criterion: Criterion, loss: Loss = Squared()) -> HeldOut:
+def held_out(
+    filter: Filter, validation: Trajectories, criterion: Criterion, loss: Loss = Squared(), skip: int = 0
+) -> HeldOut:
     """Lay validation trajectories out for filters like this one.
 
     "one-step" is the error of block 1. "window" is the mean over all blocks, each weighted by the loss: the squared one
     counts errors relative to that of the last observation, so that far horizons, where errors are large, do not drown
     the near ones. It leaves out the first row of every trajectory, before which nothing was seen and all filters say
-    the same.
+    the same. A number counts so many horizons in the same way; beyond the window predictions are fed back.
+    The first `skip` rows of every trajectory are not scored.
     """
-    one_of(criterion, get_args(Criterion), "criterion")
+    criterion_of(criterion)
     laid_out = table(filter, validation)
     plan, x = laid_out.layout.plan, laid_out.layout.x
     if laid_out.layout.gappy and np.isnan(x).all():
         raise DataError("validation: required at least one observed value, received none. Use other trajectories.")
     window = filter.features.window
-    if criterion == "one-step" or not plan.reaches(window).any():
-        return HeldOut(laid_out, slice(None), x[:, None], np.ones(1), loss)
-    rows = whole_futures(plan, window, first=False)
-    truth = futures(x, plan, window)[rows]
+    steps = criterion if isinstance(criterion, int) else window
+    if isinstance(criterion, int) and not plan.reaches(steps).any():
+        raise DataError(
+            f"criterion: required held-out recordings of more than {steps} rows, to score predictions so far ahead, "
+            f"received at most {validation.lengths.max()}. Use a smaller number, or longer recordings."
+        )
+    later = plan.reaches(-skip)
+    if criterion == "one-step" or not (later & plan.reaches(steps)).any():
+        rows = np.flatnonzero(later) if skip and later.any() else slice(None)
+        return HeldOut(laid_out, rows, x[rows][:, None], np.ones(1), loss)
+    rows = (
+        np.flatnonzero(later & plan.reaches(-1) & plan.reaches(steps - 1))
+        if skip
+        else whole_futures(plan, steps, first=False)
+    )
+    truth = futures(x, plan, steps)[rows]
     stays = carried_forward(x, plan)[plan.place(-1)][rows]
-    return HeldOut(laid_out, rows, truth, loss.weights(truth, stays), loss)
+    beyond = validation if steps > window else None
+    return HeldOut(laid_out, rows, truth, loss.weights(truth, stays), loss, beyond)
+
+
+def criterion_of(value: Any) -> Criterion:
+    """A criterion, checked."""
+    if isinstance(value, str) and value in WORDS:
+        return cast(Criterion, value)
+    return whole(value, "criterion", otherwise=f"one of {WORDS} or ")
 
 
 def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -> Round:
@@ -83,7 +111,7 @@ def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -
     clipped = float(filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).mean())
     with np.errstate(over="ignore", invalid="ignore"):
         residuals = x - expected(filter.recursion, held)
-        ahead = filter.features.observations(held)[validation.rows, : len(validation.weights)] - validation.truth
+        ahead = _ahead(filter, rollout, validation) - validation.truth
     limit = BLOWN_UP * np.nanmax(np.abs(x), initial=1e-300)
     if not (_within(residuals, x, limit) and _within(ahead, validation.truth, limit)):
         return Round(number, filter, np.inf, clipped, dropped)
@@ -92,8 +120,20 @@ def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -
     kept = later if (~np.isnan(residuals[later])).any() else slice(None)
     doubt = None if doubt is None else doubt[kept]
     measured = replace(filter, covariance=error_covariance(residuals[kept], doubt, filter.covariance))
-    errors = validation.loss.errors(filter.features, held[validation.rows], validation.truth)
+    if validation.beyond is None:
+        errors = validation.loss.errors(filter.features, held[validation.rows], validation.truth)
+    else:
+        errors = mean_square(ahead)
     return Round(number, measured, float(validation.weights @ errors), clipped, dropped)
+
+
+def _ahead(filter: Filter, rollout: Rollout, validation: HeldOut) -> Float[np.ndarray, "some horizon n"]:
+    """Predictions at every horizon that is scored, standardised."""
+    steps = len(validation.weights)
+    if validation.beyond is None:
+        return filter.features.observations(rollout.held)[validation.rows, :steps]
+    predictions = filter.forecast(validation.beyond, steps)[rollout.layout.plan.order]
+    return filter.scaling(predictions[validation.rows])
 
 
 def _within(errors: Float[np.ndarray, "*b n"], truth: Float[np.ndarray, "*b n"], limit: float) -> bool:
