@@ -236,7 +236,7 @@ def test_methods_learn(method: str) -> None:
 def test_random_features_and_the_literal_algorithm_are_dagger_too() -> None:
     data = given(some_recordings(), 0.2, 2, 5, 0)
     _, rff = learnt(data, "dagger", alphas=[1e-4], n_features=20, bandwidths=[1.0, 4.0], n_rounds=2, n_racing=1)
-    assert rff["bandwidth_factor"] in (1.0, 4.0)
+    assert rff["bandwidth_factor"] in (0.25, 1.0, 4.0, 16.0, 64.0, 128.0)
     literal, _ = learnt(data, "dagger", alphas=[1e-2], init="zero", recipe="as published", n_rounds=2, n_racing=1)
     regressor = literal.regressors[0]  # type: ignore[attr-defined]
     assert not regressor.intercept.any()
@@ -544,6 +544,17 @@ def test_a_fold_that_failed_counts_as_infinite() -> None:
     }
     errors = Results(tiny(), found).values("small", "last", "errors")
     np.testing.assert_array_equal(errors, [[1.0, 2.0], [np.inf, np.inf]])
+
+
+def test_methods_are_compared_on_the_folds_that_both_have() -> None:
+    """The first has folds 0, 1, 2, the second 0 and 2: the second entries of both belong to different folds."""
+    errors = {("last", 0): 1.0, ("last", 1): 10.0, ("last", 2): 3.0, ("AR-2", 0): 2.0, ("AR-2", 2): 5.0}
+    found = {
+        f"small/{method}/{fold}": {"set": "small", "method": method, "fold": fold, "errors": [error]}
+        for (method, fold), error in errors.items()
+    }
+    compared = Results(tiny(), found).compared("small")
+    np.testing.assert_array_equal(compared.errors[:, :, 0], [[1.0, 3.0], [2.0, 5.0]])
 
 
 def test_there_is_nothing_to_show_without_results(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def _regime(found: Results, docs: Path) -> Iterable[str]:
     """The methods of Table 1 on recordings that are sampled more coarsely, or noisy."""
     sets = found.sets
     methods = [m for m in list(found.experiment.methods)[::-1] if any(m in found.methods(name) for name in sets)]
-    n_run = {title(found, name): len(found.of(name, found.methods(name)[0])) for name in sets}
+    n_run = {title(found, name): max(len(found.of(name, m)) for m in found.methods(name)) for name in sets}
     fewer = [f"{name}: {n} of {found.experiment.n_folds}" for name, n in n_run.items() if n < found.experiment.n_folds]
     yield (
         "### One-step error in percent of the trajectory power\n\nMeans over folds, against the rows as they were "

@@ -47,9 +47,10 @@ class Results:
     def compared(self, set: str, name: str = "errors", methods: Sequence[str] = ()) -> Comparison:
         """Methods (all by default) on the folds that all of them have."""
         chosen = [method for method in self.methods(set) if not methods or method in methods]
-        errors = [self.values(set, method, name) for method in chosen]
-        n_folds = min(map(len, errors))
-        return Comparison(tuple(chosen), np.array([each[:n_folds] for each in errors]))
+        folds = [[each["fold"] for each in self.of(set, method)] for method in chosen]
+        common = [fold for fold in folds[0] if all(fold in others for others in folds)]
+        errors = [self.values(set, m, name)[[of.index(f) for f in common]] for m, of in zip(chosen, folds, strict=True)]
+        return Comparison(tuple(chosen), np.array(errors))
 
     def seconds(self, set: str, method: str) -> float:
         """Processor seconds for one fold."""

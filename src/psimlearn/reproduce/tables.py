@@ -66,14 +66,23 @@ def shares_table(found: Results, sets: Sequence[str], methods: Sequence[str]) ->
     """The one-step error in percent of the trajectory power, ours and where there is one the paper's."""
     rows = []
     for name in sets:
-        power = found.values(name, found.methods(name)[0], "power").mean()
-        errors = {m: found.values(name, m, "errors")[:, 0].mean() for m in methods if m in found.methods(name)}
-        rows.append([title(found, name), *(f"{errors[m] / power:.2%}" if m in errors else "" for m in methods)])
+        shares = {m: _shares(found, name, m) for m in methods if m in found.methods(name)}
+        n_folds = max(map(len, shares.values()))
+        fewer = {m: f" ({len(each)} folds)" if len(each) < n_folds else "" for m, each in shares.items()}
+        rows.append(
+            [title(found, name), *(f"{shares[m].mean():.2%}{fewer[m]}" if m in shares else "" for m in methods)]
+        )
         printed = found.experiment.published.get(name, {})
         if printed:
             paper = [f"{printed[m][0] / printed['power']:.1%}" if m in printed else "" for m in methods]
             rows.append([f"{found.experiment.sets[name]['stands_for']}, printed", *paper])
     return markdown(["", *methods], rows)
+
+
+def _shares(found: Results, name: str, method: str) -> np.ndarray:
+    """The one-step error of each fold over the mean power of these folds."""
+    shares: np.ndarray = found.values(name, method, "errors")[:, 0] / found.values(name, method, "power").mean()
+    return shares
 
 
 def published_table(found: Results) -> str:
