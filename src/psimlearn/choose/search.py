@@ -13,7 +13,7 @@ import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course
-from psimlearn.choose.runs import Run, advanced, runs, with_ridge
+from psimlearn.choose.runs import Run, advanced, race, runs, with_ridge
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.learners import Learner
@@ -98,12 +98,12 @@ def _raced(kinds: Sequence[Trial], courses: Sequence[Course], space: Space, n_ro
     begun = {run.candidate: run for run in runs([*final, *entrants], courses)}
     finished = [advanced(begun[candidate], 0) for candidate in final]
     some = max(1, n_rounds // 4)
-    raced = [advanced(begun[candidate], some, tell) for candidate in entrants]
+    raced = race([begun[candidate] for candidate in entrants], some, tell)
     if not raced:
         return finished
     if space.refine and space.alphas:
         leader = min(raced, key=_penalised_error)
-        raced += [advanced(with_ridge(leader, a), some, tell) for a in _around(leader.candidate.alpha)]
+        raced += race([with_ridge(leader, a) for a in _around(leader.candidate.alpha)], some, tell, [leader])
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
     leading = min(raced, key=_penalised_error)
     leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
