@@ -13,11 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from psimlearn.datasets import LinearSystem, random_system
-from psimlearn.filter import Filter, Stack, gapped, rollout
+from psimlearn.filter import Filter, Stack
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import best, dagger
@@ -26,7 +29,7 @@ WINDOW, CHANNELS = 5, 3
 Work = Callable[[], object]
 
 
-def learnt(system: LinearSystem, learner: Learner) -> Filter:
+def learnt(system: LinearSystem, learner: Learner[Any]) -> Filter:
     some = system.simulate(60, 200, np.random.default_rng(1))
     return best(dagger(some, some, Stack(WINDOW), learner, rng=np.random.default_rng(0), n_rounds=2)).filter
 
@@ -42,12 +45,9 @@ def with_gaps(data: Trajectories, share: float) -> Trajectories:
 @contextmanager
 def in_turn() -> Iterator[None]:
     """Rows one after the other, as before chunks."""
-    kept = rollout.chunk_length, gapped.chunk_length
-    rollout.chunk_length = gapped.chunk_length = lambda *_: None
-    try:
+    room = "psimlearn.filter"
+    with patch(f"{room}.rollout.chunk_length", lambda *_: None), patch(f"{room}.gapped.chunk_length", lambda *_: None):
         yield
-    finally:
-        rollout.chunk_length, gapped.chunk_length = kept
 
 
 def sequential(work: Work) -> Work:
@@ -94,12 +94,12 @@ def main(rows: int, few: int, turns: int) -> None:
     }
     times = nanoseconds(contenders, turns)
     for share, data in gaps.items():
-        times |= nanoseconds(
-            {f"an entry missing in {share:.1%} of rows": (lambda d=data: linear.forecast(d, 1), rows)}, 1
-        )  # type: ignore[misc]
-        few_rows = Trajectories.of(data.values[: few // 4])
-        slow: Work = sequential(lambda d=few_rows: linear.forecast(d, 1))  # type: ignore[misc]
-        times |= nanoseconds({f"{share:.1%}, rows in turn": (slow, few // 4)}, 1)
+        some = Trajectories.of(data.values[: few // 4])
+        gappy_rows: dict[str, tuple[Work, int]] = {
+            f"an entry missing in {share:.1%} of rows": (partial(linear.forecast, data, 1), rows),
+            f"{share:.1%}, rows in turn": (sequential(partial(linear.forecast, some, 1)), few // 4),
+        }
+        times |= nanoseconds(gappy_rows, 1)
     title = f"One recording of {rows} x {CHANNELS}, window {WINDOW}: one-step predictions"
     online.table(title, "nanoseconds per row", {"": times})
     long, gappy = times["one recording"], times["an entry missing in 0.1% of rows"]
@@ -119,8 +119,8 @@ def exponents(system: LinearSystem, filter: Filter, turns: int) -> None:
         ("recordings", ((50, 500), (400, 500))),
     ):
         data = [system.simulate(*size, rng) for size in sizes]
-        work = {str(i): (lambda d=d: filter.forecast(d, 1), 1) for i, d in enumerate(data)}  # type: ignore[misc]
-        small, large = nanoseconds(work, turns).values()  # type: ignore[arg-type]
+        work: dict[str, tuple[Work, int]] = {str(i): (partial(filter.forecast, d, 1), 1) for i, d in enumerate(data)}
+        small, large = nanoseconds(work, turns).values()
         online.verdict(f"growth exponent in {what}", float(np.log(large / small) / np.log(8)), 1.05, at_most=True)
 
 
