@@ -24,6 +24,7 @@ check: $(READY)  ## everything that CI runs
 bench: $(READY)  ## speed and memory of training, and of filtering against other libraries, interleaved in one run each
 	$(BIN)/python -m pip install --quiet ".[bench]"
 	$(BIN)/python benchmarks/online.py
+	$(BIN)/python benchmarks/long.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/grad.py
 	$(BIN)/python benchmarks/stream.py

@@ -15,6 +15,7 @@ from psimlearn.choose.settings import Trainer
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Features, Stack
 from psimlearn.learners import Ridge
+from psimlearn.learners.ridge import GramSums
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.derived import revised, with_ridge, with_share
@@ -39,6 +40,8 @@ class Course(NamedTuple):
     n_recordings: int
     """How many recordings all splits together were made from."""
     loss: Loss
+    sums: dict[Candidate, GramSums]
+    """The sums of bases of ridge regression that were begun, those with the most lags only: they contain all others."""
 
 
 class Start(NamedTuple):
@@ -63,7 +66,7 @@ def laid_out(
 ) -> Course:
     """A course over this split, for candidates whose recipes differ from `standard` in lags, prior, weights or rank."""
     return Course(
-        ground(train, features, init, standard), validation, init, criterion, trainer, seed, n_recordings, loss
+        ground(train, features, init, standard), validation, init, criterion, trainer, seed, n_recordings, loss, {}
     )
 
 
@@ -82,7 +85,8 @@ def starts(
     candidates: Sequence[Candidate], courses: Sequence[Course]
 ) -> Iterator[tuple[Candidate, list[Start | None]]]:
     """Every candidate with its start on each course, None where that diverged; families stand together."""
-    for base, family in _grouped(candidates, lambda c: _base(c, courses[0])):
+    families = _grouped(candidates, lambda c: _base(c, courses[0]))
+    for base, family in sorted(families, key=lambda group: -group[0].recipe.lags):  # most lags first: see `Course.sums`
         begun = [attempted(_begun, course, base) for course in courses]
         for kind, ridges in _grouped(family, lambda c: c.kind):
             of_kind = [s and _of_kind(s, base, kind) for s in begun]
@@ -110,8 +114,34 @@ def _base(candidate: Candidate, course: Course) -> Candidate:
 def _begun(course: Course, candidate: Candidate) -> Start:
     """The expensive part: lay out the rows, and sum the initial examples."""
     rng = np.random.default_rng(course.seed)
-    begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng)
+    known = _known(course, candidate)
+    begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng, known)
+    if known is None and begun.training.same is not None and _sums_are_shared(candidate):
+        course.sums[_of_any_lags(candidate)] = begun.training.same[1]
     return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss))
+
+
+def _sums_are_shared(base: Candidate) -> bool:
+    """Whether the sums of a base contain the sums of the same base with fewer lags."""
+    return isinstance(base.learner, Ridge) and base.recipe.level_weight is None
+
+
+def _of_any_lags(base: Candidate) -> Candidate:
+    return base._replace(recipe=replace(base.recipe, lags=1))
+
+
+def _known(course: Course, base: Candidate) -> GramSums | None:
+    """The sums of a base, picked from those with at least as many lags; None if there are none."""
+    known = course.sums.get(_of_any_lags(base))
+    if known is None or not _sums_are_shared(base):
+        return None
+    n, n_inputs, q = course.ground.x.shape[1], course.ground.layout.u.shape[1], base.recipe.lags
+    d = course.ground.phi.shape[1]
+    r = d if base.recipe.rank is None else min(d, base.recipe.rank)
+    if len(known.z) < r + q * n + n_inputs:
+        return None
+    inputs = np.arange(len(known.z) - n_inputs, len(known.z))
+    return known.among(np.concatenate([np.arange(r + q * n), inputs]))
 
 
 def _of_kind(start: Start, base: Candidate, kind: Candidate) -> Start:

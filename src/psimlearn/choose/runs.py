@@ -13,7 +13,13 @@ from psimlearn.train.dagger import Aggregation, first_round, next_round
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.score import Round, forgets, scored
 
-__all__ = ["Lane", "Run", "advanced", "best_of", "runs", "with_ridge"]
+__all__ = ["Lane", "Run", "advanced", "best_of", "race", "runs", "with_ridge"]
+
+
+PATIENCE = 6
+"""The rounds without a better one after which a run ends."""
+BEHIND = 1.05
+"""The error, relative to that of a rival in the same round, beyond which a run that does not catch up ends."""
 
 
 class Lane(NamedTuple):
@@ -63,14 +69,47 @@ def with_ridge(run: Run, alpha: float) -> Run:
     return Run(run.candidate.with_alpha(alpha), lanes)
 
 
-def advanced(run: Run, upto: int, watch: Watch = Watch()) -> Run:
-    """The run once F_upto has been scored; a lane that diverges stays where it was, and so do all when cut short."""
+def race(entrants: Sequence[Run], upto: int, watch: Watch = Watch(), ahead: Sequence[Run] = ()) -> list[Run]:
+    """Take runs to F_upto, one after the other; each ends early once it cannot win against one before it.
+
+    Args:
+        entrants: the runs.
+        upto: the number of the last round.
+        watch: receives progress.
+        ahead: runs that have been taken so far already.
+    """
+    done = list(ahead)
+    for run in entrants:
+        done.append(advanced(run, upto, watch, done))
+    return done[len(ahead) :]
+
+
+def advanced(run: Run, upto: int, watch: Watch = Watch(), rivals: Sequence[Run] = ()) -> Run:
+    """The run once F_upto has been scored, or its best round lies `PATIENCE` rounds back, or it trails a rival.
+
+    Errors fall for some rounds, and then rise slowly or stay. A lane that diverges stays where it was, and so do all
+    when cut short.
+    """
     for number in range(upto + 1):
+        if number > PATIENCE and run.trial().best_round < number - PATIENCE:
+            break
+        if any(_trails(run, rival) for rival in rivals):
+            break
         lanes = (_further(lane) if len(lane.rounds) == number else lane for lane in run.lanes)
         run = run._replace(lanes=tuple(lanes))
         if not watch.goes_on("racing", number + 1, upto + 1):
             break
     return run
+
+
+def _trails(run: Run, rival: Run) -> bool:
+    """Whether a run was well behind another one in its last two rounds, and did not catch up between them."""
+    errors, others = (_errors([lane.rounds for lane in each.lanes]) for each in (run, rival))
+    n = len(errors)
+    if n < 3 or len(others) < n or not np.isfinite([*errors[-2:], *others[n - 2 : n]]).all():
+        return False
+    before, now = (errors[i] / max(others[i], 1e-300) for i in (n - 2, n - 1))
+    return now > BEHIND and now >= before
 
 
 def _further(lane: Lane) -> Lane:
@@ -93,10 +132,15 @@ def best_of(rounds: Sequence[Sequence[Round]]) -> tuple[int, float, bool]:
     A filter that does not forget may have the least error on recordings that end before it diverges: such rounds count
     only if there are no others. (0, inf, True) if no error is finite.
     """
-    errors = [float(np.mean([r.error for r in same])) for same in zip(*rounds, strict=False)]
+    errors = _errors(rounds)
     finite = [int(at) for at in np.argsort(errors, kind="stable") if np.isfinite(errors[at])]
     forgetting = (at for at in finite if all(forgets(lane[at].filter) for lane in rounds))
     at = next(forgetting, None)
     if at is None:
         return (finite[0], errors[finite[0]], False) if finite else (0, np.inf, True)
     return at, errors[at], True
+
+
+def _errors(rounds: Sequence[Sequence[Round]]) -> list[float]:
+    """The error of each round that all courses have had, averaged over courses."""
+    return [float(np.mean([r.error for r in same])) for same in zip(*rounds, strict=False)]

@@ -15,7 +15,7 @@ import numpy as np
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, relating_pasts
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
-from psimlearn.choose.runs import Run, advanced, runs, with_ridge
+from psimlearn.choose.runs import Run, advanced, race, runs, with_ridge
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.learners import Learner, RandomFourierRidge
@@ -196,7 +196,7 @@ def _raced(
     begun = {run.candidate: run for run in runs([*final, *entrants], courses)}
     finished = [advanced(begun[candidate], 0) for candidate in final]
     some = max(1, n_rounds // 4)
-    raced = [advanced(run, some, tell) for run in (*(begun[candidate] for candidate in entrants), *others)]
+    raced = race([*(begun[candidate] for candidate in entrants), *others], some, tell)
     if not raced:
         return finished
     if space.refine and space.alphas:
@@ -221,7 +221,8 @@ def _other_ridges(leader: Run, some: int, tell: Watch) -> list[Run]:
     found = {} if alpha is None else {alpha: leader}
     added = _around(alpha)
     while added:
-        found |= {a: advanced(with_ridge(leader, a), some, tell) for a in added}
+        raced = race([with_ridge(leader, a) for a in added], some, tell, list(found.values()))
+        found |= dict(zip(added, raced, strict=True))
         best = min(found, key=lambda a: _penalised_error(found[a]))
         added = [a for a in RIDGES.beside(best, found) if a not in found] if grows else []
     return [run for run in found.values() if run is not leader]

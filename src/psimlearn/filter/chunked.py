@@ -18,7 +18,7 @@ from psimlearn.filter.regressors import Linear
 from psimlearn.recordings.schedule import Chunks, Schedule, in_chunks
 from psimlearn.shapes import Float
 
-__all__ = ["MEETS", "chunk_length", "roll_in_chunks", "same"]
+__all__ = ["MEETS", "at_once", "chunk_length", "roll_in_chunks", "same"]
 
 SHORTEST, FEWEST = 128, 4
 """The least rows of a chunk, and the least chunks of the longest recording for which chunks are worth their sweeps."""
@@ -34,6 +34,12 @@ def chunk_length(plan: Schedule, shortest: int = SHORTEST) -> int | None:
     longest, rows = len(plan.starts) - 1, len(plan.order)
     length = max(shortest, isqrt(rows))
     return length if longest >= FEWEST * length else None
+
+
+def at_once(plan: Schedule) -> int:
+    """About how many rows run at once: recordings, or chunks of them."""
+    length = chunk_length(plan)
+    return int(plan.starts[1]) if length is None else len(plan.order) // length
 
 
 def roll_in_chunks(machine: Folded, z: Float[np.ndarray, "rows p"], plan: Schedule, length: int) -> bool:

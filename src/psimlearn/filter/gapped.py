@@ -61,7 +61,7 @@ def roll_in_doubt(filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"]
     length = chunk_length(layout.plan, LEAST_CHUNK)
     if length is not None:
         chunks = in_chunks(layout.plan, length)
-        for early in (length // 2, length):
+        for early in (max(LEAST_CHUNK, length // 4), length):
             out = Gapped(model, layout, z, reading)
             if _in_chunks(out, chunks, blank, early):
                 return out

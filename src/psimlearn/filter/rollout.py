@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.filter.beliefs import before, left_by
-from psimlearn.filter.chunked import chunk_length, roll_in_chunks
+from psimlearn.filter.chunked import at_once, chunk_length, roll_in_chunks
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.folded import Folded, fold, foldable
 from psimlearn.filter.gapped import Reading, roll_in_doubt
@@ -20,6 +20,7 @@ from psimlearn.filter.innovations import treats_exactly
 from psimlearn.filter.layout import Layout, controls, lay_out
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.step import State, advance, expected, following, following_at, inputs
+from psimlearn.filter.threads import for_products
 from psimlearn.recordings.schedule import RowIndex, Schedule
 from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
@@ -171,7 +172,8 @@ def roll(filter: Learnt, table: Table, reading: Reading | None = None) -> Rollou
         table: the recordings, laid out.
         reading: read from the doubt after each row, where entries are missing: doubt itself is too large to be kept.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
+    of_a_step = at_once(table.layout.plan) * table.z.shape[1] * len(filter.feedback.mean)
+    with np.errstate(over="ignore", invalid="ignore"), for_products(of_a_step):  # one that diverges is no crash
         if table.layout.gappy:
             return _roll_gapped(filter, table, reading) if treats_exactly(filter) else _roll_filling(filter, table)
         return _roll_folded(filter, table) if foldable(filter) else _roll_textbook(filter, table)

@@ -13,12 +13,14 @@ from psimlearn.checks import number, switch
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Linear
 from psimlearn.learners.learner import Y, Z
-from psimlearn.shapes import Float
+from psimlearn.shapes import Float, Int
 
 __all__ = ["Coordinates", "GramSums", "InCoordinates", "Ridge", "generalised_alpha", "solved_in"]
 
 NOTHING = 1e-140
 """A variance below this counts as zero: its square would underflow."""
+WIDE, BLOCK = 400, 64
+"""The number of inputs from which triangles are substituted, and how many rows of them at a time."""
 
 
 class GramSums(NamedTuple):
@@ -42,6 +44,10 @@ class GramSums(NamedTuple):
         """The sums of the same examples with every z multiplied by `scale`."""
         zz = scale[:, None] * self.zz * scale
         return self._replace(z=scale * self.z, zz=zz, zy=scale[:, None] * self.zy)
+
+    def among(self, columns: Int[np.ndarray, " some"]) -> "GramSums":
+        """The sums of the same examples with only some columns of z."""
+        return self._replace(z=self.z[columns], zz=self.zz[np.ix_(columns, columns)], zy=self.zy[columns])
 
     def less(self, weights: Float[np.ndarray, "p q"], constant: Float[np.ndarray, " q"]) -> "GramSums":
         """The sums of the same examples with z @ weights + constant subtracted from every y."""
@@ -171,14 +177,28 @@ def _solve_regularised(
             "exceed 1e150. Use the box, a larger ridge or standardised data."
         )
     try:
-        # Cholesky tells whether the sums are positive definite. numpy solves, although scipy could reuse the factor:
-        # scipy brings a second BLAS, whose threads would compete with the threads of numpy's BLAS
         regularised = gram + alpha * np.eye(len(gram))
-        np.linalg.cholesky(regularised)
-        weights = np.linalg.solve(regularised, cross)
+        root = np.linalg.cholesky(regularised)  # tells whether the sums are positive definite
+        weights = np.linalg.solve(regularised, cross) if len(root) < WIDE else _substituted(root, cross)
     except np.linalg.LinAlgError:
         weights = np.full_like(cross, np.nan)
     return weights if np.isfinite(weights).all() else _solve_by_eigenvectors(gram, cross, alpha)
+
+
+def _substituted(root: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"]) -> Float[np.ndarray, "p q"]:
+    """Solve root root' x = cross for a lower triangle `root`, by substitution of blocks.
+
+    numpy has no triangular solve, and a general one takes longer for wide sums. scipy has one, and brings a second
+    BLAS, whose threads would compete with the threads of numpy's BLAS.
+    """
+    x, p = cross.copy(), len(root)
+    for i in range(0, p, BLOCK):
+        now = slice(i, i + BLOCK)
+        x[now] = np.linalg.solve(root[now, now], x[now] - root[now, :i] @ x[:i])
+    for i in reversed(range(0, p, BLOCK)):
+        now, rest = slice(i, i + BLOCK), slice(i + BLOCK, p)
+        x[now] = np.linalg.solve(root[now, now].T, x[now] - root[rest, now].T @ x[rest])
+    return x
 
 
 def _solve_by_eigenvectors(

@@ -31,14 +31,15 @@ def relative(filter: Filter, p: int) -> scipy.sparse.csr_array:
     """The map from z, of p columns, to these coordinates, before they are scaled."""
     assert isinstance(filter.features, Stack)  # recipes see to it
     r, n = len(filter.feedback.mean), len(filter.scaling.mean)
-    change = scipy.sparse.lil_array((p, p))
-    change.setdiag(1.0)
-    change[r : r + n, :r] = -filter.feedback.linear(filter.features.persist(np.eye(n)))
-    for column in range(r + n, r + filter.lags * n):  # z holds x_t, x_{t-1}, ..; column j becomes newer - older
-        change[column - n, column], change[column, column] = 1.0, -1.0
-    compact = scipy.sparse.csr_array(change)
-    compact.eliminate_zeros()
-    return compact
+    persisted = -filter.feedback.linear(filter.features.persist(np.eye(n)))
+    level, coordinate = np.nonzero(persisted)
+    lagged = np.arange(r + n, r + filter.lags * n)  # z holds x_t, x_{t-1}, ..; column j becomes newer - older
+    diagonal = np.ones(p)
+    diagonal[lagged] = -1.0
+    values = np.concatenate([diagonal, persisted[level, coordinate], np.ones(len(lagged))])
+    rows = np.concatenate([np.arange(p), r + level, lagged - n])
+    columns = np.concatenate([np.arange(p), coordinate, lagged])
+    return scipy.sparse.csr_array((values, (rows, columns)), shape=(p, p))
 
 
 def weighted(

@@ -97,8 +97,24 @@ def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
     return ground._replace(related=known)
 
 
-def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, rng: np.random.Generator) -> Beginning:
-    """Make the initial examples and fit F_0 to them."""
+def begin(
+    ground: Ground,
+    learner: Learner[Stats],
+    init: Init,
+    recipe: Recipe,
+    rng: np.random.Generator,
+    sums: Stats | None = None,
+) -> Beginning:
+    """Make the initial examples and fit F_0 to them.
+
+    Args:
+        ground: the recordings.
+        learner: fits a regressor to examples.
+        init: the beliefs of the first fit.
+        recipe: the choices around the algorithm.
+        rng: for learners that draw random features.
+        sums: the learner's summary of these examples, if it is known; only for learners that need no preparation.
+    """
     train, features, scaling, input_scaling, layout, x, beliefs, phi, covariance, _ = ground
     check(train, features, recipe, init)
     layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
@@ -130,19 +146,20 @@ def begin(ground: Ground, learner: Learner[Stats], init: Init, recipe: Recipe, r
     y = phi[target_rows] - prior(filter.recursion, x[rows])
     bounds = _guard(spread, feedback, recipe.guard)
     training = TrainingRows(room(filter, layout), rows, target_rows, x, y, *bounds, None)
-    z = inputs_at(filter, m, x, layout, rows)
-    prepared = _placed(_in_coordinates(learner, filter, recipe, z), filter).prepare(z, rng)
-    learner = prepared.counting(z, y, recipe.lags) if isinstance(prepared, Counting) else prepared
-    if init == "zero":
-        return Beginning(filter, learner, None, training)
-    if subspace is not None:
-        first = first_step(subspace, feedback, recipe.lags, filter.centre)
-        filter = replace(filter, regressors=(first,), initial=subspace.belief(features.window))
-        return Beginning(filter, learner, None, training)
-    stats = learner.summarise(z, y)
-    filter = replace(filter, regressors=(learner.solve(stats),))
-    training = training._replace(same=(len(feedback.mean), stats))
-    return Beginning(filter, learner, stats if recipe.keep_start else None, training)
+    if sums is None:
+        z = inputs_at(filter, m, x, layout, rows)
+        prepared = _placed(_in_coordinates(learner, filter, recipe, z), filter).prepare(z, rng)
+        learner = prepared.counting(z, y, recipe.lags) if isinstance(prepared, Counting) else prepared
+        if init == "zero":
+            return Beginning(filter, learner, None, training)
+        if subspace is not None:
+            first = first_step(subspace, feedback, recipe.lags, filter.centre)
+            filter = replace(filter, regressors=(first,), initial=subspace.belief(features.window))
+            return Beginning(filter, learner, None, training)
+        sums = learner.summarise(z, y)
+    filter = replace(filter, regressors=(learner.solve(sums),))
+    training = training._replace(same=(len(feedback.mean), sums))
+    return Beginning(filter, learner, sums if recipe.keep_start else None, training)
 
 
 def _in_coordinates(
