@@ -4,8 +4,8 @@
     python benchmarks/serve.py memory [rows] [seconds]
 
 Single rows over keep-alive connections, batches of 100 rows, and bank steps of 1000 streams, durable and not: rows a
-second at full load, then the latency at half of that load. With `memory`, rows of 100 000 streams, and the memory of the
-server on the way. Everything is bounded in time.
+second at full load, then the latency at half of that load. With `memory`: rows of 100 000 streams, and the memory of
+the server on the way. Everything is bounded in time.
 """
 
 import asyncio
