@@ -1,9 +1,11 @@
 """Load on `psimlearn serve`, from a process of its own, over loopback.
 
     python benchmarks/serve.py [seconds]
+    python benchmarks/serve.py memory [rows] [seconds]
 
 Single rows over keep-alive connections, batches of 100 rows, and bank steps of 1000 streams, durable and not: rows a
-second at full load, then the latency at half of that load. Everything is bounded in time.
+second at full load, then the latency at half of that load. With `memory`: rows of 100 000 streams, and the memory of
+the server on the way. Everything is bounded in time.
 """
 
 import asyncio
@@ -134,11 +136,17 @@ def started(model: Path, *words: str) -> tuple[subprocess.Popen[bytes], int]:
     raise RuntimeError("the server did not start")
 
 
+def made(folder: str) -> Path:
+    """The file of a small model of two channels."""
+    data = replace(noisy_pendulum(60, 100, np.random.default_rng(0)), names=("sine", "cosine"))
+    model = PSIM(window=6, lags=4, prior="mean", belief_weight=1.0, n_rounds=4, random_state=0).fit(data)
+    model.save(path := Path(folder, "model.psim"))
+    return path
+
+
 def main(seconds: float = 8.0) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder, "model.psim")
-        data = replace(noisy_pendulum(60, 100, np.random.default_rng(0)), names=("sine", "cosine"))
-        PSIM(window=6, lags=4, prior="mean", belief_weight=1.0, n_rounds=4, random_state=0).fit(data).save(model)
+        model = made(folder)
         for durability in ("full", "none"):
             server, port = started(model, "--durability", durability, "--store", f"{folder}/{durability}.store")
             try:
@@ -163,5 +171,39 @@ def report(name: str, port: int, pid: int, load: Load, seconds: float) -> None:
     )
 
 
+async def filled(port: int, pid: int, n_rows: int, seconds: float) -> None:
+    """Rows of 100 000 streams in turn, in requests of 5000 streams, with the memory of the server ten times."""
+    x = noisy_pendulum(1, 5000, np.random.default_rng(1)).values.round(3).tolist()
+    requests = [
+        post("/v1/rows", {"ids": [f"s{i}" for i in range(begin, begin + 5000)], "rows": x})
+        for begin in range(0, 100_000, 5000)
+    ]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
+    end, marks = time.perf_counter() + seconds, iter(range(1, 11))
+    mark = next(marks)
+    for done in range(0, n_rows, 5000):
+        await asked(reader, writer, requests[done // 5000 % len(requests)])
+        if done + 5000 >= mark * n_rows / 10 or time.perf_counter() > end:
+            print(f"{done + 5000:,} rows: {memory_of(pid):.0f} MiB", flush=True)
+            mark = next(marks, 11)
+        if time.perf_counter() > end:
+            break
+    writer.close()
+
+
+def memory(n_rows: float = 1e7, seconds: float = 600.0) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        words = ("--max-streams", "100000", "--keep-size", "300M", "--store", f"{folder}/x.store")
+        server, port = started(made(folder), *words)
+        try:
+            asyncio.run(filled(port, server.pid, int(n_rows), seconds))
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
+
+
 if __name__ == "__main__":
-    main(*map(float, sys.argv[1:2]))
+    if sys.argv[1:2] == ["memory"]:
+        memory(*map(float, sys.argv[2:4]))
+    else:
+        main(*map(float, sys.argv[1:2]))

@@ -142,8 +142,9 @@ def _rows(source: int, header: Sequence[str] | None) -> Iterator[list[Row]]:
     """The rows in lines that are ready; the first line with any content decides the form of all."""
     from psimlearn.cli.stream import batches, without_blank_start
 
-    read: Callable[[str], Row] | None = None
-    for lines in batches(source):
+    read: Callable[[str], Any] | None = None
+    for ready in batches(source):
+        lines: Sequence[str | None] = ready
         if read is None:
             lines, _ = without_blank_start(lines)
             if not lines:
@@ -159,7 +160,7 @@ def _rows(source: int, header: Sequence[str] | None) -> Iterator[list[Row]]:
             yield found
 
 
-def _row(read: Callable[[str], Row], line: str) -> Row | None:
+def _row(read: Callable[[str], Any], line: str) -> Row | None:
     """The row of a line; None, and a message, for a line that is no row."""
     from psimlearn.errors import DataError
 

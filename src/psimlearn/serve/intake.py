@@ -54,7 +54,9 @@ def checked_id(id: Any) -> str:
 
 def horizons_of(text: str | None, served: Served, limits: Limits) -> tuple[int, ...]:
     """The horizons that a request asks for, such as "1,5,20"; by default 1."""
-    words = (text or "1").split(",")
+    if text is None:
+        return (1,)
+    words = text.split(",")
     most = served.filter.features.window if served.n_inputs else limits.horizon
     if not all(re.fullmatch("[0-9]{1,6}", word) and 1 <= int(word) <= most for word in words) or len(words) > 100:
         why = "the window, as inputs to come are not known" if served.n_inputs else "the limit of this server"
@@ -125,9 +127,10 @@ def _check_count(rows: Sequence[Any], times: Any, limits: Limits) -> None:
 def _batch(id: str, rows: Sequence[Any], times: list[Any] | None, at: int | None, served: Served) -> Batch:
     wanted = served.wanted
     time = wanted.time or "time"
-    if times is None and any(isinstance(row, dict) and time in row for row in rows):
+    if times is None and any(type(row) is dict and time in row for row in rows):
         times = [row.get(time) if isinstance(row, dict) else None for row in rows]
-    cells = [_cells(row, served) for row in rows]
+    names = wanted.names
+    cells = [row if type(row) is list and len(row) == len(names) else _cells(row, served) for row in rows]
     numbers = None if wanted.alphabet or wanted.categories or wanted.absent.numbers else _plain(cells)
     notes: dict[int, str] = {}
     if numbers is None:

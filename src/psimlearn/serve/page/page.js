@@ -202,7 +202,7 @@ function append(rows, told) {
 function push(rows, seen, time, x, expected, std, likelihood, alarm) {
   const last = rows.row.length ? rows.row[rows.row.length - 1] : rows.next - 1;
   rows.row.push(last + 1); rows.seen.push(seen); rows.time.push(time); rows.x.push(x); rows.expected.push(expected); rows.std.push(std);
-  rows.likelihood.push(likelihood === null ? null : Math.max(likelihood, -1e6)); rows.alarm.push(alarm);
+  rows.likelihood.push(likelihood === null || x.every(v => v === null) ? null : Math.max(likelihood, -1e6)); rows.alarm.push(alarm);
 }
 
 function takeOne(kind, event) {
