@@ -15,7 +15,7 @@ __all__ = ["NATS", "counted", "described", "error_table", "summarised", "verdict
 LEARNERS = {
     "Ridge": "linear regression",
     "RandomFourierRidge": "random Fourier features",
-    "RidgeAndTrees": "linear regression, then trees on its errors",
+    "RidgeAndTrees": "linear regressions, each with trees on its errors",
     "GaussianLearner": "regression of mean and log-variance",
     "SymbolRidge": "joint regression and conditioning",
     "SymbolLogistic": "logistic regression",
