@@ -242,35 +242,21 @@ def test_words_of_a_single_symbol_are_not_endless(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("factor", lambda factor: 0 * factor, "a number from 0.1 to 10"),
-        ("factor", lambda factor: factor + np.inf, "finite"),
-        ("quantiles", lambda quantiles: quantiles[::-1].copy(), "rise with their level"),
-        ("quantiles", lambda quantiles: quantiles[1:].copy(), "required"),
+        ("in_gaps.factor", lambda factor: 0 * factor, "a number from 0.1 to 10"),
+        ("in_gaps.factor", lambda factor: factor + np.inf, "finite"),
+        ("in_gaps.quantiles", lambda quantiles: quantiles[::-1].copy(), "rise with their level"),
+        ("in_gaps.quantiles", lambda quantiles: quantiles[1:].copy(), "required"),
+        ("thresholds.scores", lambda scores: scores[::-1].copy(), "scores that rise with their rate"),
+        ("thresholds.rows", lambda rows: 0 * rows, "a number of at least 1"),
+        ("thresholds.rate", lambda rate: rate + 1, "a rate of alarms"),
+        ("thresholds.rate", lambda rate: 0 * rate, "a rate of alarms"),
     ],
 )
-def test_errors_in_gaps_that_cannot_be_are_refused(
+def test_thresholds_and_errors_in_gaps_that_cannot_be_are_refused(
     name: str, change: Callable[[Array], Array], message: str, tmp_path: Path
 ) -> None:
     about, arrays = contents(model_bytes())
-    arrays[f"in_gaps.{name}"] = change(arrays[f"in_gaps.{name}"])
-    refused(forged(about, arrays), tmp_path, message)
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("scores", lambda scores: scores[::-1].copy(), "scores that rise with their rate"),
-        ("rows", lambda rows: 0 * rows, "a number of at least 1"),
-        ("rate", lambda rate: rate + 1, "a rate of alarms"),
-        ("rate", lambda rate: 0 * rate, "a rate of alarms"),
-    ],
-)
-def test_thresholds_that_cannot_be_are_refused(
-    name: str, change: Callable[[Array], Array], message: str, tmp_path: Path
-) -> None:
-    about, arrays = contents(model_bytes())
-    arrays[f"thresholds.{name}"] = change(arrays[f"thresholds.{name}"])
-    refused(forged(about, arrays), tmp_path, message)
+    refused(forged(about, {**arrays, name: change(arrays[name])}), tmp_path, message)
 
 
 @pytest.mark.parametrize("part", ["thresholds", "in_gaps"])
