@@ -25,7 +25,7 @@ __all__ = ["Space", "Systems", "screened", "search"]
 N_RACING = 3
 """How many kinds of candidates race."""
 N_FROM_SYSTEMS = 2
-"""How many runs that began with a system race."""
+"""How many runs that began with a system race, besides the one with the simplest recipe."""
 FEW = 2
 """The rounds after which the best runs that began with a system are known."""
 FINER = 10.0
@@ -129,8 +129,10 @@ def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple
 
     tried = taken(plain._replace(recipe=recipe).with_alpha(alphas[0]) for recipe in recipes)
     best = min(tried, key=_latest_error).candidate
-    tried = sorted(tried + taken(best.with_alpha(a) for a in alphas[1:]), key=_latest_error)
-    return tried[:N_FROM_SYSTEMS], trials + [run.trial() for run in tried[N_FROM_SYSTEMS:]]
+    first, *others = tried + taken(best.with_alpha(a) for a in alphas[1:])
+    others.sort(key=_latest_error)
+    # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
+    return [first, *others[:N_FROM_SYSTEMS]], trials + [run.trial() for run in others[N_FROM_SYSTEMS:]]
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
