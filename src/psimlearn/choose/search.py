@@ -178,16 +178,20 @@ def _raced(
         leader = min(raced, key=_penalised_error)
         raced += [advanced(with_ridge(leader, a), some, tell) for a in _around(leader.candidate.alpha)]
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
-    leading = min(raced, key=_penalised_error)
-    # rounds that lead away from the filter of a system are not taken further
-    settled = leading.candidate.recipe.states is not None and leading.trial().best_round == 0
-    leader = leading if settled else advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
+    going = [run for run in raced if not _settled(run)] or raced
+    leading = min(going, key=_penalised_error)
+    leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
     limit = space.close * _penalised_error(leader)
     for run in raced:
         if run is not leading:
             close = run.candidate.recipe.lags != leading.candidate.recipe.lags and _penalised_error(run) <= limit
             finished.append(advanced(run, n_rounds, tell) if close else run)
     return [*finished, leader]
+
+
+def _settled(run: Run) -> bool:
+    """Whether rounds led away from the filter of a system: that filter may win, but its run is not taken further."""
+    return run.candidate.recipe.states is not None and run.trial().best_round == 0
 
 
 def _compressed(run: Run, ranks: Sequence[int], courses: Sequence[Course], some: int) -> Run:
