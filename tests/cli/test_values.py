@@ -11,6 +11,7 @@ from small import model, several
 HUGE = str(10**12)
 OPTIONS = [
     ("fit", "--window", ["-1", "0", "1.5", "nan", "x", HUGE]),
+    ("fit", "--horizon", ["-1", "0", "1.5", "nan", "x"]),
     ("fit", "--validation", ["-1", "0", "0.99", "nan", "1e30", "inf"]),
     ("fit", "--seed", ["-1", "1.5", "nan", "x", HUGE]),
     ("evaluate", "--steps", ["-1", "0", "1.5", "nan", "x", HUGE]),

@@ -77,14 +77,14 @@ def test_noise_does_not_turn_the_belief_off() -> None:
 
 
 def test_relations_serve_several_sizes() -> None:
-    _, train, _ = simulated()
+    _, train, test = simulated()
     plain = ground(train, Stack(2), "history", Recipe())
     related = relating(plain, [3, 5])
     assert set(related.related) == {3, 5}
     assert not relating(plain, [1000]).related  # recordings are shorter
-    for size in ({"states": 2, "past": 3}, {"states": 4, "past": 5}):
-        alone, shared = (begin(g, Ridge(), "history", Recipe(**size), RNG(0)).filter for g in (plain, related))
-        np.testing.assert_array_equal(alone.regressors[0].weights, shared.regressors[0].weights)
+    for recipe in (Recipe(states=2, past=3), Recipe(states=4, past=5)):
+        alone, shared = (begin(g, Ridge(), "history", recipe, RNG(0)).filter for g in (plain, related))
+        np.testing.assert_array_equal(alone.forecast(test, 2), shared.forecast(test, 2))
 
 
 def test_gaps_are_filled_in_first() -> None:

@@ -26,7 +26,7 @@ __all__ = ["Space", "Systems", "screened", "search"]
 N_RACING = 3
 """How many kinds of candidates race."""
 N_FROM_SYSTEMS = 2
-"""How many runs that began with a system race."""
+"""How many runs that began with a system race, besides the one with the simplest recipe."""
 FEW = 2
 """The rounds after which the best runs that began with a system are known."""
 FINER = 10.0
@@ -156,8 +156,10 @@ def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple
 
     tried = taken(plain._replace(recipe=recipe).with_alpha(alphas[0]) for recipe in recipes)
     best = min(tried, key=_latest_error).candidate
-    tried = sorted(tried + taken(best.with_alpha(a) for a in alphas[1:]), key=_latest_error)
-    return tried[:N_FROM_SYSTEMS], trials + [run.trial() for run in tried[N_FROM_SYSTEMS:]]
+    first, *others = tried + taken(best.with_alpha(a) for a in alphas[1:])
+    others.sort(key=_latest_error)
+    # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
+    return [first, *others[:N_FROM_SYSTEMS]], trials + [run.trial() for run in others[N_FROM_SYSTEMS:]]
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
@@ -202,10 +204,9 @@ def _raced(
     if space.refine and space.alphas:
         raced += _other_ridges(min(raced, key=_penalised_error), some, tell)
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
-    leading = min(raced, key=_penalised_error)
-    # rounds that lead away from the filter of a system are not taken further
-    settled = leading.candidate.recipe.states is not None and leading.trial().best_round == 0
-    leader = leading if settled else advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
+    going = [run for run in raced if not _settled(run)] or raced
+    leading = min(going, key=_penalised_error)
+    leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
     limit = space.close * _penalised_error(leader)
     for run in raced:
         if run is not leading:
@@ -226,6 +227,11 @@ def _other_ridges(leader: Run, some: int, tell: Watch) -> list[Run]:
         best = min(found, key=lambda a: _penalised_error(found[a]))
         added = [a for a in RIDGES.beside(best, found) if a not in found] if grows else []
     return [run for run in found.values() if run is not leader]
+
+
+def _settled(run: Run) -> bool:
+    """Whether rounds led away from the filter of a system: that filter may win, but its run is not taken further."""
+    return run.candidate.recipe.states is not None and run.trial().best_round == 0
 
 
 def _compressed(run: Run, ranks: Sequence[int], courses: Sequence[Course], some: int) -> Run:
