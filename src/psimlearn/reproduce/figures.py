@@ -30,11 +30,14 @@ STYLE = {
 
 
 def by_horizon(results: Results, methods: Sequence[str], path: Path) -> None:
-    """Draw bars by steps ahead: error / error of the training mean; whiskers are the deviation over folds."""
+    """Draw bars by steps ahead: error / error of the training mean; whiskers are the deviation over folds.
+
+    A method that failed on a fold of a set has no bar there.
+    """
     sets = [name for name in results.sets if set(methods) & set(results.methods(name))]
     with _figure(path, len(sets), 3, 3.1, 2.3) as (figure, axes):
         for name, axis in zip(sets, axes, strict=False):
-            shown = [method for method in methods if method in results.methods(name)]
+            shown = [method for method in methods if _succeeded(results, name, method)]
             scale = results.values(name, "mean", "errors").mean(axis=0)
             width = 0.8 / len(shown)
             for i, method in enumerate(shown):
@@ -55,6 +58,11 @@ def by_horizon(results: Results, methods: Sequence[str], path: Path) -> None:
             axis.set_yscale("log")
         axes[0].set_ylabel("error / error of the mean")
         _legend(figure, axes, len(methods))
+
+
+def _succeeded(results: Results, name: str, method: str) -> bool:
+    """Whether a method was run on a set, and no fold failed: a bar of infinite height says nothing."""
+    return method in results.methods(name) and bool(np.isfinite(results.values(name, method, "errors")).all())
 
 
 def by_number(results: Results, groups: dict[str, list[str]], path: Path) -> None:

@@ -137,7 +137,7 @@ def _difference(compared: Comparison, first: str, second: str, far: bool) -> str
     if n_folds < 2:
         return f"{ours / scale - 1:+.0%}"
     if not np.isfinite(compared.errors).all():
-        return "diverged"
+        return "failed"
     difference = compared.paired(first, second, step)
     return f"{difference.mean / scale:+.1%} +- {difference.standard_error / scale:.1%} ({difference.wins}/{n_folds})"
 
@@ -267,7 +267,7 @@ def short(value: float, digits: int = 3) -> str:
 def _spread(values: np.ndarray) -> str:
     """Mean and deviation over folds."""
     if not np.isfinite(values).all():
-        return f"diverged ({np.isinf(values).sum()} of {len(values)})"
+        return f"failed ({np.isinf(values).sum()} of {len(values)})"
     return short(values.mean()) + (f" +- {short(values.std(ddof=1), 2)}" if len(values) > 1 else "")
 
 

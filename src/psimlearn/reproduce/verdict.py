@@ -73,7 +73,7 @@ def _decided(found: Results, name: str, first: str, second: str) -> tuple[int, s
     compared = found.compared(name, methods=(first, second))
     a, b = (compared.errors[compared.methods.index(method), :, 0] for method in (first, second))
     if not np.isfinite([a, b]).all():
-        return (0 if np.isfinite(a).all() else 2), "(diverged)"
+        return (0 if np.isfinite(a).all() else 2), "(failed)"
     words = f"{a.mean() / b.mean() - 1:+.1%} ({(a < b).sum()}/{len(a)})"
     if len(a) < 2:
         return 1, words
