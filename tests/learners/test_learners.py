@@ -268,5 +268,6 @@ def test_wide_sums_give_the_predictions_of_sklearn(n_still: int) -> None:
 def test_sums_of_many_columns_contain_the_sums_of_some() -> None:
     (z, y), columns = examples(), np.array([0, 1, 5])
     picked, made = Ridge().summarise(z, y).among(columns), Ridge().summarise(z[:, columns], y)
-    for a, b in zip(picked, made, strict=True):
+    parts: list[tuple[Any, Any]] = list(zip(picked, made, strict=True))
+    for a, b in parts:
         np.testing.assert_allclose(a, b, rtol=1e-12)
