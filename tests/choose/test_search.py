@@ -126,7 +126,8 @@ def test_a_run_ends_once_its_best_round_lies_back(monkeypatch: pytest.MonkeyPatc
     whole, ended = np.mean(curves, axis=0), []
     for patience in (1, 3, 20):
         monkeypatch.setattr("psimlearn.choose.runs.PATIENCE", patience)
-        run = advanced(*runs([candidate], courses()), n)
+        (start,) = runs([candidate], courses())
+        run = advanced(start, n)
         ended.append(len(errors_of(run)))
         np.testing.assert_allclose(errors_of(run), whole[: ended[-1]], rtol=1e-7)
         best = int(np.argmin(whole[: ended[-1]]))
