@@ -9,7 +9,7 @@ import psimlearn.choose.courses
 from oracles import ragged
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
-from psimlearn.choose.runs import advanced, runs, with_ridge
+from psimlearn.choose.runs import Run, advanced, race, runs, with_ridge
 from psimlearn.choose.search import Space, screened, search
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
@@ -114,6 +114,40 @@ def test_a_race_gives_the_rounds_of_dagger(init: Any) -> None:
     assert trial.error == min(mean)
     assert trial.best_round == int(np.argmin(mean))
     assert [winner.number for winner in run.winners()] == [trial.best_round] * 2
+
+
+def errors_of(run: Run) -> list[float]:
+    return [float(np.mean([r.error for r in same])) for same in zip(*(lane.rounds for lane in run.lanes), strict=True)]
+
+
+def test_a_run_ends_once_its_best_round_lies_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate, n = Candidate(Recipe(lags=2), Ridge(1e-2)), 12
+    curves = [[r.error for r in by_dagger(candidate, course, n)] for course in courses()]
+    whole, ended = np.mean(curves, axis=0), []
+    for patience in (1, 3, 20):
+        monkeypatch.setattr("psimlearn.choose.runs.PATIENCE", patience)
+        (start,) = runs([candidate], courses())
+        run = advanced(start, n)
+        ended.append(len(errors_of(run)))
+        np.testing.assert_allclose(errors_of(run), whole[: ended[-1]], rtol=1e-7)
+        best = int(np.argmin(whole[: ended[-1]]))
+        assert run.trial().best_round == best
+        assert ended[-1] == min(n + 1, best + patience + 1)
+    assert ended[0] < ended[-1] == n + 1
+
+
+def test_a_run_ends_once_it_trails_another_one_without_catching_up() -> None:
+    good, bad = (Candidate(Recipe(lags=2), Ridge(alpha)) for alpha in (1e-2, 1e3))
+    first, second = race(list(runs([good, bad], courses())), 6)
+    alone = [advanced(run, 6) for run in runs([good, bad], courses())]
+    assert errors_of(first) == errors_of(alone[0])
+    n, theirs, whole = len(errors_of(second)), np.array(errors_of(first)), np.array(errors_of(alone[1]))
+    assert 3 <= n < 7
+    np.testing.assert_array_equal(errors_of(second), whole[:n])
+    ratio = whole / theirs
+    assert ratio[n - 1] > 1.05
+    assert ratio[n - 1] >= ratio[n - 2]
+    assert min(theirs) < min(whole)  # it would not have won
 
 
 class Refusing(Ridge):

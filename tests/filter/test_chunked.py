@@ -127,6 +127,14 @@ def test_filters_that_diverge_fall_back_to_one_row_after_the_other(box: float | 
         np.testing.assert_allclose(filter.run(data)[0], one_by_one(filter, data), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("box", [False, True])
+@pytest.mark.parametrize("rank", [False, True])
+def test_filters_without_feedback_take_the_steps_of_the_textbook(rank: bool, box: bool) -> None:
+    filter = made("linear", Stack(WINDOW), "inputs", 3, "last", rank, box, 7)
+    filter, data = replace(filter, feedback=filter.feedback.weighted(0.0)), drawn([700, 30, 1], "inputs", 7)
+    np.testing.assert_allclose(filter.run(data)[0], one_by_one(filter, data), rtol=0, atol=1e-10)
+
+
 def test_many_or_short_recordings_are_not_cut() -> None:
     filter = scalar(0.5)
     for lengths in ([500], [300] * 40, [1000] * 300):

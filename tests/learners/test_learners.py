@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import chi, kstest
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles import stacked_ridge
@@ -284,3 +285,21 @@ def test_capped_examples_are_a_fair_sample_however_merged() -> None:
 def test_linear_is_what_it_says() -> None:
     line = Linear(np.array([[1.0], [2.0]]), np.array([0.5]))
     assert line(np.array([[10.0, 20.0]])).tolist() == [[50.5]]
+
+
+@pytest.mark.parametrize("n_still", [0, 70])
+def test_wide_sums_give_the_predictions_of_sklearn(n_still: int) -> None:
+    """Wide sums are solved by substitution of blocks, and inputs that are always zero are left out."""
+    z, y = examples(900, 450, 3)
+    z[:, 100 : 100 + n_still] = 0.0
+    ours, theirs = Ridge(1e-3).solve(Ridge().summarise(z, y)), SklearnRidge(1e-3 * len(z)).fit(z, y)
+    np.testing.assert_allclose(ours(z), theirs.predict(z), rtol=0, atol=1e-10)
+    assert not ours.weights[100 : 100 + n_still].any()
+
+
+def test_sums_of_many_columns_contain_the_sums_of_some() -> None:
+    (z, y), columns = examples(), np.array([0, 1, 5])
+    picked, made = Ridge().summarise(z, y).among(columns), Ridge().summarise(z[:, columns], y)
+    parts: list[tuple[Any, Any]] = list(zip(picked, made, strict=True))
+    for a, b in parts:
+        np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -16,8 +16,8 @@ from psimlearn.shapes import Float
 
 __all__ = ["before", "left_by"]
 
-CACHED = 1 << 15
-"""The numbers that are worked on at a time."""
+CACHED, MULTIPLIED = 1 << 15, 1024
+"""The numbers that are worked on at a time where no product is needed, and the rows that are multiplied at a time."""
 
 
 def left_by(filter: Learnt, z: Float[np.ndarray, "b p"], d: int) -> Float[np.ndarray, "b d"]:
@@ -50,17 +50,19 @@ def before(
 def _computed(filter: Learnt, layout: Layout, z: np.ndarray, d: int) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield some rows and the beliefs before them, computed from the rows before."""
     part, place = _part(filter, d), layout.plan.place(-1)
-    for rows in _some(z):
+    for rows in _some(z, MULTIPLIED):
         yield rows, _mapped(part, z.take(place[rows], axis=0))
 
 
 def _inverted(filter: Learnt, layout: Layout, z: np.ndarray, d: int) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield some rows and the beliefs before them: read from feedback inside the box, and computed on its edge."""
     feedback, part, place = filter.feedback, _part(filter, d), layout.plan.place(-1)
-    n_rows = next(_some(z)).stop  # numpy combines arrays of one shape much faster than rows with many short ones
+    n_rows = max(
+        1, CACHED // z.shape[1]
+    )  # numpy combines arrays of one shape much faster than rows with many short ones
     scale, mean = (np.tile(part[:d], (n_rows, 1)) for part in (feedback.scale / feedback.weight, feedback.mean))
     low, high = (None if bound is None else np.tile(bound[:d], (n_rows, 1)) for bound in (feedback.low, feedback.high))
-    for rows in _some(z):
+    for rows in _some(z, n_rows):
         fed = np.ascontiguousarray(z[rows, :d])
         b = len(fed)
         beliefs = fed * scale[:b]
@@ -83,8 +85,7 @@ def _mapped(map: Map, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
         return np.asarray(map(z))
 
 
-def _some(z: Float[np.ndarray, "rows p"]) -> Iterator[slice]:
-    """Slices of as many rows as fit in cache."""
-    n_rows = max(1, CACHED // z.shape[1])
+def _some(z: Float[np.ndarray, "rows p"], n_rows: int) -> Iterator[slice]:
+    """Slices of so many rows."""
     for i in range(0, len(z), n_rows):
         yield slice(i, i + n_rows)

@@ -184,7 +184,9 @@ def _roll_folded(filter: Learnt, table: Table) -> Rollout:
     layout, z = table
     machine, plan = fold(filter), layout.plan
     length = chunk_length(plan)
-    if length is None or not roll_in_chunks(machine, z, plan, length):
+    if not filter.feedback.weight:  # every belief feeds back the same
+        z[:, : len(machine.first)] = machine.first
+    elif length is None or not roll_in_chunks(machine, z, plan, length):
         _roll_in_turn(machine, z, plan)
     return Rollout(filter, layout, layout.x, z, None)
 

@@ -176,6 +176,11 @@ def _solve_regularised(
             "required finite sums to solve for a regressor, received infinity or NaN: beliefs diverged or the data "
             "exceed 1e150. Use the box, a larger ridge or standardised data."
         )
+    varies = np.diagonal(gram) > 0
+    if not varies.all():  # inputs that are zero in every example, as beliefs without weight
+        weights = np.zeros_like(cross)
+        weights[varies] = _solve_regularised(gram[np.ix_(varies, varies)], cross[varies], alpha)
+        return weights
     try:
         regularised = gram + alpha * np.eye(len(gram))
         root = np.linalg.cholesky(regularised)  # tells whether the sums are positive definite
