@@ -76,7 +76,8 @@ class PSIMForecaster(imported("sktime.forecasting.base", EXTRA).BaseForecaster):
 
     def _fit(self, y: Any, X: Any, fh: Any) -> "PSIMForecaster":
         """Learn from all series."""
-        self._known, self._unlearnt, self._levels = _series(y, X), {}, y.index.names
+        self._known, self._levels = _series(y, X), y.index.names
+        self._unlearnt: dict[tuple[Any, ...], Series] = {}
         settings = {"random_state": self.random_state} | (self.settings or {})
         self.model_ = PSIM(self.window, lags=self.lags, **settings).fit(_recordings(self._known.values()))
         return self
