@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "estimator.smoothing": ALL,
         "estimator.exporting": ALL,
         "export": ALL,
+        "adapters": (),
         "filter.live": (),
         "filter.symbols": (),
         "files.model": ALL,

@@ -5,7 +5,7 @@ The first rows are kept until there are enough to choose settings by; then a fil
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ class PSIMOnlineForecaster(imported("river.time_series.base", "river").Forecaste
         self._several = isinstance(y, Mapping)
         self._learning.take(y if self._several else {TARGET: y}, x or {})
 
-    def forecast(self, horizon: int, xs: list[Row] | None = None) -> list[Any]:
+    def forecast(self, horizon: int, xs: Sequence[Row] | None = None) -> list[Any]:
         """The targets of the next rows; features to come are held at their last values where xs has none."""
         learning = self._learning
         rows = learning.ahead(horizon, xs)

@@ -33,6 +33,13 @@ class PSIMForecaster(imported("sktime.forecasting.base", EXTRA).BaseForecaster):
         lags: how many of the last observations a step sees.
         settings: further settings of `PSIM` by name, such as {"learner": "auto"}.
         random_state: seeds the choice of settings.
+
+    Examples:
+        >>> from psimlearn.adapters import PSIMForecaster
+        >>> from sktime.datasets import load_longley
+        >>> y, X = load_longley()
+        >>> forecaster = PSIMForecaster(window=2, lags=1)  # doctest: +SKIP
+        >>> forecaster.fit(y, X).predict_interval(fh=[1, 2], X=X.tail(2))  # doctest: +SKIP
     """
 
     _tags = {  # noqa: RUF012  sktime reads a plain dict
@@ -69,7 +76,8 @@ class PSIMForecaster(imported("sktime.forecasting.base", EXTRA).BaseForecaster):
 
     def _fit(self, y: Any, X: Any, fh: Any) -> "PSIMForecaster":
         """Learn from all series."""
-        self._known, self._unlearnt, self._levels = _series(y, X), {}, y.index.names
+        self._known, self._levels = _series(y, X), y.index.names
+        self._unlearnt: dict[tuple[Any, ...], Series] = {}
         settings = {"random_state": self.random_state} | (self.settings or {})
         self.model_ = PSIM(self.window, lags=self.lags, **settings).fit(_recordings(self._known.values()))
         return self
