@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from psimlearn.filter.alarms import CALM
+from psimlearn.serve import events as telling
 from psimlearn.serve.commands import Commands
 from serving import Process, recordings, saved, serving, until
 
@@ -123,3 +124,21 @@ def test_alarms_that_nobody_was_told_of_are_told_later(tmp_path: Path, monkeypat
         until(lambda: heard and not server.engine.store.untold())
         loop.call_soon_threadsafe(lambda: commands._task and commands._task.cancel())
     assert [alarm["row"] for alarm in heard] == [30]
+
+
+def test_many_streams_are_told_of_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "MOST_TOLD", 3)
+    with serving(saved(tmp_path)) as server:
+        reader = events(server.port, "/v1/events")
+        until(lambda: len(server.engine.hub) == 1)
+        ids = [f"s{i}" for i in range(7)]
+        server.client.post("/v1/rows", {"ids": ids, "rows": [[0.1, 0.2]] * 7})
+        text, found = b"", set[str]()
+        while len(found) < 7:
+            text += reader.recv(65536)
+            parts = [part for part in text.split(b"\n\n")[:-1] if b"event: moved" in part]
+            told_of = [json.loads(part.split(b"data: ")[1].split(b"\r\n")[0]) for part in parts]
+            assert all(len(each) <= 3 for each in told_of)
+            found = {entry[0] for each in told_of for entry in each}
+        reader.close()
+        assert found == set(ids)

@@ -27,6 +27,8 @@ SWEEP = 5.0
 """Seconds between sweeps, which store states and remove old rows."""
 TICK = 0.5
 """Seconds between events that tell which streams have moved."""
+MOST_SAVED = 2000
+"""States that a sweep stores, so that a hundred thousand streams cost little."""
 AT_ONCE = 500
 """States that are stored together in a sweep."""
 MOST_ROWS = 20_000
@@ -225,7 +227,7 @@ class Engine:
     async def sweep(self) -> None:
         """Store the states of streams that have new rows, then remove rows that need not be kept."""
         async with self.lock:
-            await self._save_states()
+            await self._save_states(MOST_SAVED)
         if self.retention.age is not None:
             while await self._shrunk(time.time() - self.retention.age):
                 pass
@@ -239,9 +241,11 @@ class Engine:
         self.metrics.count("chunks_removed", n_removed)
         return n_removed
 
-    async def _save_states(self, everything: bool = False) -> None:
-        """Store the states of all streams with new rows; call it under the lock."""
+    async def _save_states(self, most: int | None = None, everything: bool = False) -> None:
+        """Store the states of streams with new rows, those with most new rows first; call it under the lock."""
         new = [s for s in self.streams.by_id.values() if s.n_rows and (everything or s.n_rows > s.n_saved)]
+        if most is not None and len(new) > most:
+            new = sorted(new, key=lambda stream: stream.n_saved - stream.n_rows)[:most]
         for i in range(0, len(new), AT_ONCE):
             some = new[i : i + AT_ONCE]
             await self.stored(self.store.write, Writing([], [], self.streams.saved(some), []))

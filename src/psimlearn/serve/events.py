@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ ALL = None
 """In place of the id of a stream: all streams."""
 MOST_WAITING = 1 << 20
 """Bytes that may wait for a reader."""
+
+MOST_TOLD = 2000
+"""Streams of which one event tells; the others follow in the next."""
 
 
 class Watcher:
@@ -107,8 +111,9 @@ class Hub:
 
     def flush(self, streams: Streams) -> None:
         """Tell readers of all events which streams have moved, each with its last points."""
-        moved, self.moved = self.moved, {}
-        if not moved or ALL not in self.watchers:
+        moved = dict(islice(self.moved.items(), MOST_TOLD)) if ALL in self.watchers else {}
+        self.moved = {id: row for id, row in self.moved.items() if id not in moved} if moved else {}
+        if not moved:
             return
         entries = []
         for id, before in moved.items():

@@ -74,7 +74,8 @@ def serve(service: Service, told: Callable[[str], None]) -> None:
         server_header=False,
         date_header=False,
     )
-    asyncio.run(_run(uvicorn.Server(config), api, place, told))
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:  # uvloop's, where it is installed
+        runner.run(_run(uvicorn.Server(config), api, place, told))
 
 
 def _built(service: Service) -> tuple[Any, Any]:
