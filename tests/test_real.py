@@ -27,7 +27,7 @@ def tuned(train: Trajectories, validation: Trajectories, recipe: Recipe) -> Filt
 def test_a_compressed_belief_loses_nothing_on_walking(data_folder: Path) -> None:
     """30 of 450 directions fed back: within 3 % of the full belief, and far ahead of the last observation."""
     rng = np.random.default_rng(1)
-    rest, test, scale = next(real.SETS["walking"]())
+    rest, test, scale, _ = next(real.SETS["walking"]())
     train, validation = rest.split(0.15, rng)
     errors = {
         rank: errors_by_horizon(

@@ -11,8 +11,9 @@ from psimlearn.choose.candidates import Trial
 from psimlearn.choose.courses import Course, laid_out, start
 from psimlearn.choose.forests import enough_for_trees, tree_search
 from psimlearn.choose.runs import Run
-from psimlearn.choose.search import Space, screened, search
+from psimlearn.choose.search import screened, search
 from psimlearn.choose.settings import Settings
+from psimlearn.choose.space import Space
 from psimlearn.choose.spaces import RIDGES, fourier_space, linear_space, n_fourier
 from psimlearn.choose.splits import Split
 from psimlearn.choose.strategy import Methods, Strategy

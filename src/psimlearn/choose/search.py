@@ -8,7 +8,7 @@ future, begin courses of their own in the same race.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,12 +16,12 @@ from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, relating_pasts
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
 from psimlearn.choose.runs import Run, advanced, race, runs, with_ridge
+from psimlearn.choose.space import Space
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
-from psimlearn.learners import Learner, RandomFourierRidge
-from psimlearn.train.recipe import Recipe
+from psimlearn.learners import RandomFourierRidge
 
-__all__ = ["Space", "Systems", "screened", "search"]
+__all__ = ["screened", "search"]
 
 N_RACING = 3
 """How many kinds of candidates race."""
@@ -33,46 +33,6 @@ FINER = 10.0
 """The factor by which a ridge is varied around the best of a coarse grid."""
 HARMLESS = 1.005
 """The error, relative to that of the full belief, up to which a compressed one will do."""
-
-
-class Systems(NamedTuple):
-    """Subspace starts: F_0 is the Kalman filter of an identified system, and DAgger goes on from it."""
-
-    sizes: tuple[tuple[int, int], ...]
-    """Numbers of rows of past, each with a number of states."""
-    recipes: tuple[Recipe, ...]
-    """The recipes with which rounds go on from the best of these."""
-    alphas: tuple[float, ...]
-    """The ridges of these rounds: the first for every recipe, the others for the best recipe."""
-
-
-class Space(NamedTuple):
-    """The candidates of a search: every combination of learner and recipe, each with every ridge."""
-
-    learners: tuple[Learner[Any], ...]
-    recipes: tuple[Recipe, ...]
-    alphas: tuple[float, ...] = ()
-    """Ridges in rising order, for learners that have one; if empty, each learner keeps its ridge."""
-    refine: bool = True
-    """Whether to try ridges between and beyond those."""
-    racing_weights: tuple[float, ...] = ()
-    """Belief weights with which the best enter the race, if F_0 says nothing of them; if empty, the screened ones."""
-    between: tuple[tuple[str, float], ...] = ()
-    """Further weights of a recipe, by name, to be tried around the best."""
-    ranks: tuple[int, ...] = ()
-    """Numbers of directions to be fed back instead of all, if it does no harm; fewest first."""
-    others: tuple[Candidate, ...] = ()
-    """Candidates to be tried as they are, beside every combination."""
-    systems: Systems | None = None
-    """Linear systems whose filters begin courses of their own, if any."""
-    close: float = 0.0
-    """The error, relative to the best, up to which runners with other lags go on after the race as well."""
-
-    def candidates(self) -> list[Candidate]:
-        """All candidates, in the order in which they are reported."""
-        kinds = [Candidate(recipe, learner) for learner, recipe in product(self.learners, self.recipes)]
-        combined = [kind.with_alpha(a) if a else kind for kind in kinds for a in self.alphas or (None,)]
-        return [*combined, *self.others]
 
 
 def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) -> tuple[Run, list[Trial]]:

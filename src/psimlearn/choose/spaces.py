@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from psimlearn.choose.search import Space, Systems
 from psimlearn.choose.settings import Settings
+from psimlearn.choose.space import Space, Systems
 from psimlearn.files.features import width
 from psimlearn.filter import Stack
 from psimlearn.filter.features import Persistent

@@ -13,8 +13,9 @@ from psimlearn.baselines import KGram
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course
 from psimlearn.choose.runs import Run
-from psimlearn.choose.search import Space, screened, search
+from psimlearn.choose.search import screened, search
 from psimlearn.choose.settings import Settings
+from psimlearn.choose.space import Space
 from psimlearn.choose.splits import Split
 from psimlearn.choose.strategy import Methods, Strategy
 from psimlearn.choose.summary import NATS, error_table

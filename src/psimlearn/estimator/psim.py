@@ -69,8 +69,7 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         feedthrough: inputs act on the observation of the same row.
         recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box and feedthrough.
         criterion: minimise the error over the whole "window" (each step ahead relative to the error of the last
-            observation), of the next row only ("one-step"), or of so many steps ahead (a number; beyond the window
-            predictions are fed back).
+            observation), of the next row only ("one-step"), or over so many steps ahead (a number).
         validation: the share of recordings to hold out, or further recordings. A single recording is cut in time.
         refit: train on all recordings once everything is chosen.
         random_state: seeds the splits and the random features.
