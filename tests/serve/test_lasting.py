@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import threading
 import time
 from http.client import HTTPException
@@ -18,7 +19,7 @@ from psimlearn.filter.step import State
 from psimlearn.serve.engine import Retention
 from psimlearn.serve.limits import Limits
 from psimlearn.serve.streams import SNAPSHOT
-from serving import Client, Process, Serving, recordings, saved, serving
+from serving import Client, Process, Serving, recordings, saved, serving, until
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 KILLS = int(os.environ.get("PSIMLEARN_KILLS", "6"))
@@ -164,6 +165,24 @@ def test_a_newer_model_goes_on_from_the_last_rows(tmp_path: Path) -> None:
         assert refused.status_code == 409
         assert "The old model goes on" in refused.json()["error"]["message"]
         server.post("s", rows[:1])
+
+
+def test_a_signal_reads_the_model_again(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    process = Process(path)
+    try:
+        client = Client(process.port)
+        assert client.post("/v1/streams/s/rows", rows_of(3, 40)).status_code == 200
+        client.close()
+        PSIM(window=3, lags=1, prior="mean", belief_weight=1.0, n_rounds=1, random_state=1).fit(recordings(7)).save(
+            path
+        )
+        process.process.send_signal(signal.SIGHUP)
+        until(lambda: process.get("/v1/model")["window"] == 3, 30)
+        assert process.get("/v1/streams/s")["rows"] == 40
+    finally:
+        assert process.stop() == 0
+    assert any(json.loads(line).get("event") == "reloaded" for line in process.lines if line.startswith("{"))
 
 
 def test_old_rows_are_removed_but_none_that_a_state_needs(tmp_path: Path) -> None:
