@@ -1,5 +1,6 @@
 """What was acknowledged lasts: over restarts, kill -9, full disks and newer models."""
 
+import asyncio
 import json
 import os
 import random
@@ -206,11 +207,7 @@ def test_old_rows_are_removed_but_none_that_a_state_needs(tmp_path: Path) -> Non
 
 
 def _sweep(server: Serving) -> None:
-    import asyncio
-
-    loop = server.engine.lock._loop  # type: ignore[attr-defined]
-    if loop is None:  # nobody has waited for the lock yet
-        loop = server.engine._tasks[0].get_loop()
+    loop = server.engine._tasks[0].get_loop()
     asyncio.run_coroutine_threadsafe(server.engine.sweep(), loop).result(20)
 
 

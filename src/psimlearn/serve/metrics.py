@@ -25,7 +25,7 @@ class Metrics:
     """Counters, and how long writing takes."""
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter({f"{name}": 0 for name in HELP if name != "requests_total"})
+        self.counts: Counter[str] = Counter()
         self.by_status: Counter[int] = Counter()
         self.buckets = [0] * len(BUCKETS)
         self.n_writes = 0
