@@ -70,7 +70,7 @@ def reported(
         "clipped": final.clipped,
         "dropped": final.dropped,
         "radius": spectral_radius(filter),
-        "notes": notes,
+        "notes": notes + (on_the_edge(choice.trial) if isinstance(settings.learner, str) else []),
     }
     if data.n_inputs:
         blinded = {name: [blind(f) for f in found if isinstance(f, Filter)] for name, found in methods.items()}
