@@ -12,7 +12,7 @@ from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out, start
 from psimlearn.choose.gaps import treatment
 from psimlearn.choose.numbers import NUMBERS
-from psimlearn.choose.report import Choice, on_the_edge, reported, sensors_missed
+from psimlearn.choose.report import Choice, reported, sensors_missed
 from psimlearn.choose.runs import advanced, best_of, runs
 from psimlearn.choose.search import search
 from psimlearn.choose.settings import Settings
@@ -113,8 +113,7 @@ def fitted(
     filter = with_thresholds(with_gaps_measured(filter, choice.held_out), choice.held_out)
     hints = hint_sums(filter, everything)
     filter = with_hints(filter, hints)
-    notes += more_notes + (on_the_edge(choice.trial) if isinstance(settings.learner, str) else [])
-    notes += sensors_missed(filter, choice.held_out if splits else [])
+    notes += more_notes + sensors_missed(filter, choice.held_out if splits else [])
     report = reported(data, choice, strategy, settings, final.round, filter, notes)
     return Fitted(
         filter,

@@ -73,7 +73,7 @@ def reported(
         "dropped": final.dropped,
         "radius": spectral_radius(filter),
         "nonlinear": gains,
-        "notes": notes + advice(gains),
+        "notes": notes + advice(gains) + (on_the_edge(choice.trial) if isinstance(settings.learner, str) else []),
     }
     if data.n_inputs:
         blinded = {name: [blind(f) for f in found if isinstance(f, Filter)] for name, found in methods.items()}
