@@ -650,19 +650,21 @@ def test_a_stopped_stream_keeps_its_answers(name: str, tmp_path: Path) -> None:
     save(plain(), tmp_path / "m.psim")
     out = tmp_path / "answers.csv"
     command = [sys.executable, "-m", "psimlearn", "filter", str(tmp_path / "m.psim"), "-", "-o", str(out)]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background hand down to ignore it
+    number = getattr(signal, name)
+    usual = signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL
+    before = signal.signal(number, usual)  # tests in the background hand down to ignore it
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    signal.signal(signal.SIGINT, before)
+    signal.signal(number, before)
     assert process.stdin is not None
     process.stdin.write(b"a,b\n" + b"0.1,0.2\n" * 5)
     process.stdin.flush()
     while not any(part.stat().st_size for part in tmp_path.glob(".psimlearn-*")):
         assert process.poll() is None
         time.sleep(0.02)
-    process.send_signal(getattr(signal, name))
+    process.send_signal(number)
     assert process.stderr is not None
     said = process.stderr.read().decode()
-    assert process.wait() == 128 + getattr(signal, name)
+    assert process.wait() == 128 + number
     process.stdin.close()
     process.stderr.close()
     assert f"the answers so far are kept in {out}" in said
