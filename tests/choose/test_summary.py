@@ -34,6 +34,7 @@ def test_one_recording_has_one_length() -> None:
             {"training mean": 1.0, "last observation": 4.0, "PSIM": 1.5},
             "training mean does better: .* PSIM is 50.0% above",
         ),
+        ({"training mean": 1.0, "last observation": 4.0, "PSIM": 1.0004}, "PSIM and training mean, .* are level"),
     ],
 )
 def test_the_measure_is_the_best_simple_method(errors: dict[str, float], said: str) -> None:

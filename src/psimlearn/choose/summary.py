@@ -70,6 +70,10 @@ def error_table(
     return table
 
 
+LEVEL = 5e-4
+"""Errors that differ by less than this share would be printed as the same."""
+
+
 def counted(n: int, noun: str) -> str:
     """A number with its noun: 1 recording, 2 recordings."""
     return f"{n} {noun}{'s' * (n != 1)}"
@@ -82,6 +86,8 @@ def verdict(errors: Mapping[str, Sequence[float]], ours: str = "PSIM") -> str:
         return ""
     best = min(others, key=others.__getitem__)
     share = errors[ours][0] / others[best]
+    if abs(share - 1) < LEVEL:
+        return f"one step ahead {ours} and {best}, the best simple method, are level"
     if share > 1:
         return f"one step ahead {best} does better: the error of {ours} is {share - 1:.1%} above its error"
     return f"one step ahead the error of {ours} is {share:.1%} of that of {best}, the best simple method"
