@@ -1,6 +1,7 @@
 """A subspace start: the filter of an identified linear system as the first round of DAgger."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 
 from oracles import ragged
 from psimlearn.baselines import n4sid
+from psimlearn.choose import spaces
 from psimlearn.datasets import LinearSystem, random_system
-from psimlearn.errors import DataError, SettingsError
+from psimlearn.errors import DataError, PsimlearnWarning, SettingsError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter import Filter, Stack, StackSquares
@@ -56,7 +58,7 @@ def test_dagger_goes_on_from_a_system() -> None:
     assert rounds[0].filter.feedback.mean.shape == rounds[-1].filter.feedback.mean.shape == (3,)
 
 
-def test_noise_does_not_turn_the_belief_off() -> None:
+def behind_noise() -> tuple[Trajectories, Trajectories]:
     """A slow system of two states behind eight noisy channels, in few rows: history-regressed beliefs shrink."""
     rng = RNG(3)
     A, C = 0.97 * np.array([[np.cos(0.3), np.sin(0.3)], [-np.sin(0.3), np.cos(0.3)]]), rng.standard_normal((8, 2))
@@ -67,13 +69,44 @@ def test_noise_does_not_turn_the_belief_off() -> None:
             s = A @ s + 0.5 * rng.standard_normal(2)
             rows.append(C @ s + 3 * rng.standard_normal(8))
         recordings.append(np.array(rows))
-    train, test = Trajectories.of(recordings[:10]), Trajectories.of(recordings[10:])
-    before, after = (PSIM(5, init=init, random_state=0).fit(train) for init in ("history", "auto"))
+    return Trajectories.of(recordings[:10]), Trajectories.of(recordings[10:])
+
+
+@pytest.fixture(scope="module")
+def begun_with_a_system() -> PSIM:
+    return PSIM(5, init="auto", random_state=0).fit(behind_noise()[0])
+
+
+def test_noise_does_not_turn_the_belief_off(begun_with_a_system: PSIM) -> None:
+    train, test = behind_noise()
+    before, after = PSIM(5, init="history", random_state=0).fit(train), begun_with_a_system
     assert after.report_["choices"]["states"] is not None
     assert after.report_["choices"]["belief_weight"] > 0
     errors = [errors_by_horizon(model.filter_, test, 5, skip=10).mean() for model in (before, after)]
     assert errors[1] < 1.005 * errors[0]
     assert "begun with a linear system of" in after.summary()
+
+
+def test_a_model_that_began_with_a_system_is_kept_and_says_that_a_regression_follows(
+    begun_with_a_system: PSIM, tmp_path: Path
+) -> None:
+    _, test = behind_noise()
+    begun_with_a_system.save(tmp_path / "m.psim", with_sums=True)
+    model = PSIM.load(tmp_path / "m.psim")
+    assert np.array_equal(model.filter_.forecast(test, 5), begun_with_a_system.filter_.forecast(test, 5))
+    error = errors_by_horizon(model.filter_, test[7:], 5, skip=10).mean()
+    assert model.report_["choices"]["best_round"] == 0
+    with pytest.warns(PsimlearnWarning, match="gives way to a regression"):
+        model.partial_fit(test[:7])
+    assert errors_by_horizon(model.filter_, test[7:], 5, skip=10).mean() < 1.1 * error
+
+
+def test_other_learners_are_tried_where_a_system_did_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spaces, "N_FOURIER", 20)
+    model = PSIM(5, learner="auto", n_rounds=2, random_state=0).fit(behind_noise()[0])
+    tried = {trial["learner"]: trial for trial in model.trials_}
+    assert {"Ridge", "RandomFourierRidge"} <= set(tried)
+    assert tried["RandomFourierRidge"]["states"] is None
 
 
 def test_relations_serve_several_sizes() -> None:

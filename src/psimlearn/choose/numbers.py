@@ -41,7 +41,7 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     finished: list[Run] = []
     if settings.learner == "auto":
         first, trials = search(courses, linear, settings.n_rounds, tell)
-        finished, guide = [first], first.candidate.recipe
+        finished, guide = [first], replace(first.candidate.recipe, states=None)  # others do not begin with a system
     else:
         trials = screened(linear.candidates(), courses, tell)
         guide = min(trials, key=lambda t: t.penalised_error).candidate.recipe

@@ -89,6 +89,12 @@ def _notes(later: Mapping[str, Any], report: Mapping[str, Any], outside: float) 
     notes, advice = {}, "fit() on all recordings is due"
     if later["harm"] is not None and later["harm"] > HARM:
         notes["harm"] = f"the error on the earlier examples rose by {later['harm'] - 1:.0%}; {advice}"
+    choices = report["choices"]
+    if later["updates"] == 1 and choices.get("states") is not None and choices["best_round"] == 0:
+        notes["system"] = (
+            "the filter of a linear system, which was the best, gives way to a regression, which can go on learning and "
+            "may be worse; fit() on all recordings avoids that"
+        )
     held = report["errors"].get("PSIM", [np.inf])[0]
     if later["errors"] and later["errors"][0] > UNLIKE * held:
         notes["unlike"] = (
