@@ -19,7 +19,7 @@ from psimlearn.shapes import Bool, Float, Int
 __all__ = ["with_gaps_measured"]
 
 LONGEST = 20
-"""Rows of a gap; the fourth part of shorter recordings."""
+"""Rows of a gap; the fourth part of shorter recordings, and at least 2."""
 MOST_ROWS = 20_000
 """Rows with gaps that a filter is tried on: bounds the time."""
 MOST_PATTERNS = 12
@@ -63,7 +63,8 @@ def _hidden(
     mean = other.scaling.undo(plan.packed(expected(other.recursion, rollout.held)))
     errors = (copies.values - mean)[rows, columns] / unit[columns]
     doubt = plan.packed(rollout.read_before)[rows, 0, columns] * (other.scaling.scale / unit)[columns] ** 2
-    claimed = None if other.variances is None else other.variances.variance(plan.packed(rollout.held))[rows, 0]
+    claimed = replace(other, local=filter.local).claimed(rollout.before)
+    claimed = None if claimed is None else plan.packed(claimed)[rows]
     variance = filter.calibration.variance(np.ones(len(rows), dtype=np.int64), claimed)
     return errors, variance[np.arange(len(rows)), columns], doubt
 
@@ -87,6 +88,6 @@ def _copies(
 
 def _gaps(copies: Trajectories, late: Bool[np.ndarray, " rows"]) -> Bool[np.ndarray, " rows"]:
     """Mark the rows of gaps: some rows seen, as many in a gap, and so on; copies that are `late` begin a gap later."""
-    length = int(np.clip(np.median(copies.lengths) // 4, 1, LONGEST))
+    length = int(np.clip(np.median(copies.lengths) // 4, 2, LONGEST))  # nothing is in doubt at the first row of a gap
     turn = row_times(copies.offsets) // length - late
     return np.asarray((turn > 0) & (turn % 2 == 1))

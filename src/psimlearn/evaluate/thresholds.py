@@ -46,4 +46,5 @@ def _as_sure(other: Filter, filter: Filter) -> Filter:
         starting=None if starting is None else starting._replace(covariance=starting.covariance * np.outer(unit, unit)),
         covariance=filter.covariance * np.outer(unit, unit),
         in_gaps=filter.in_gaps,
+        local=filter.local,
     )

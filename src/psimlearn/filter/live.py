@@ -282,7 +282,8 @@ class Live:
         of_row = doubt_of_row(self.filter, streams.doubt_before)
         unseen = np.broadcast_to(streams.unseen_before, self.n_streams)
         late = np.broadcast_to(streams.late_before, self.n_streams)
-        return State(streams.held, streams.recent, np.maximum(clock - 1, 0), unseen, late), x, of_row
+        before = np.maximum(clock - 1, 0)
+        return State(streams.held, streams.recent_before, before, unseen, late), x, of_row
 
     def _rung(self) -> Bell:
         """The state of the alarms; refused if they were not asked for."""

@@ -203,10 +203,14 @@ def inputs_to_come(filter: Learnt, steps: int, given: bool, knows_next: bool) ->
 def claimed_variance(
     filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
 ) -> Float[np.ndarray, "b steps n"] | None:
-    """Return the variances that beliefs claim for the next rows, standardised; None if their features claim none."""
-    if filter.variances is None:
-        return None
-    return _read(filter, filter.variances.variance, state, steps, future_inputs)
+    """Return the variances that beliefs claim for the next rows, standardised; None if nothing claims any.
+
+    The situation claims one variance for all of them, which calibration scales by the steps ahead.
+    """
+    if filter.variances is not None:
+        return _read(filter, filter.variances.variance, state, steps, future_inputs)
+    local = filter.claimed(state)
+    return None if local is None else np.repeat(local[:, None], steps, axis=1)
 
 
 def _read(
