@@ -20,6 +20,7 @@ from psimlearn.filter.predict import (
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.uncertainty import (
     BLENDS,
+    BLENDS_OF_SCALES,
     Calibration,
     InputsToCome,
     Starting,
@@ -124,7 +125,7 @@ def _measured(
     errors = _together(parts)
     if settled_only and errors.settled.any():
         errors = errors.at(errors.settled)
-    blends = BLENDS if filter.local is None else (1.0,)
+    blends = BLENDS if filter.local is None else BLENDS_OF_SCALES
     return calibrated(errors.of, errors.claimed, errors.doubt, blends), errors
 
 

@@ -56,7 +56,7 @@ def with_local_scale(filter: Filter, unseen: Sequence[Unseen]) -> tuple[Filter, 
     return replace(filter, local=_learnt(*both, floor)), crossed
 
 
-Examples = tuple[Float[np.ndarray, "rows k n"], Float[np.ndarray, "rows n"]]
+Examples = tuple[Float[np.ndarray, "_ k n"], Float[np.ndarray, "_ n"]]
 """The columns of `movements`, and logs of errors, NaN where nothing was observed."""
 
 
@@ -92,6 +92,9 @@ def _learnt(phi: Float[np.ndarray, "rows k n"], y: Float[np.ndarray, "rows n"], 
         penalty = np.diag(np.where(np.arange(A.shape[1]) > 0, RIDGE, 1e-9))
         weights[:, c] = np.linalg.solve(A.T @ A + penalty, A.T @ logs)
         bounds[:, c] = np.clip(np.quantile(A @ weights[:, c], TAILS), -MOST_LOG, MOST_LOG)
+        mean = 0.5 * np.log(np.mean(np.exp(2 * np.clip(A @ weights[:, c], *bounds[:, c]))))
+        weights[0, c] -= mean  # so that the mean of all variances is 1
+        bounds[:, c] -= mean
     return LocalScale(weights, bounds[0], bounds[1], floor)
 
 

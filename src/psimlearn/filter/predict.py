@@ -130,7 +130,8 @@ def _of_empty_rows(filter: Learnt, state: State, horizon: Int[np.ndarray, "b ste
     assert calibration is not None
     empty = np.broadcast_to(np.where(np.asarray(state.age) > 0, state.unseen, 0), len(horizon))[:, None]
     near, far = (np.minimum(steps, calibration.furthest) - 1 for steps in (horizon, horizon + empty))
-    return np.asarray(np.maximum(calibration.base[far] - calibration.base[near], 0.0))
+    usual = calibration.base if filter.local is None else calibration.base + calibration.gain  # scales are 1 on average
+    return np.asarray(np.maximum(usual[far] - usual[near], 0.0))
 
 
 def doubt_of(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b steps n"] | None:
