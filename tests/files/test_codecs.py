@@ -259,7 +259,26 @@ def test_thresholds_and_errors_in_gaps_that_cannot_be_are_refused(
     refused(forged(about, {**arrays, name: change(arrays[name])}), tmp_path, message)
 
 
-@pytest.mark.parametrize("part", ["thresholds", "in_gaps"])
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("weights", lambda weights: weights[1:].copy(), "required"),
+        ("weights", lambda weights: weights * np.nan, "finite"),
+        ("low", lambda low: low + 5, "at most local.high"),
+        ("low", lambda low: low - 50, "at least -20"),
+        ("high", lambda high: high + 50, "at most 20"),
+        ("floor", lambda floor: 0 * floor, "above 0"),
+    ],
+)
+def test_local_scales_that_cannot_be_are_refused(
+    name: str, change: Callable[[Array], Array], message: str, tmp_path: Path
+) -> None:
+    about, arrays = contents(model_bytes())
+    arrays[f"local.{name}"] = change(arrays[f"local.{name}"])
+    refused(forged(about, arrays), tmp_path, message)
+
+
+@pytest.mark.parametrize("part", ["thresholds", "in_gaps", "local"])
 def test_a_file_from_before_a_part_has_none(part: str, tmp_path: Path) -> None:
     about, arrays = contents(model_bytes())
     assert any(name.startswith(f"{part}.") for name in arrays)

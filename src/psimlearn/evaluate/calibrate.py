@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.evaluate.localscale import with_local_scale
 from psimlearn.filter import Filter
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.predict import (
@@ -17,7 +18,15 @@ from psimlearn.filter.predict import (
     row_and_ahead,
 )
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting, calibrated, started
+from psimlearn.filter.uncertainty import (
+    BLENDS,
+    BLENDS_OF_SCALES,
+    Calibration,
+    InputsToCome,
+    Starting,
+    calibrated,
+    started,
+)
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures, late_before, settled
 from psimlearn.shapes import Bool, Float, Int
@@ -45,6 +54,7 @@ def with_calibration(filter: Filter, unseen: Sequence[Unseen], starts: Sequence[
         starts: filters with recordings whose first rows show how errors begin; without any, all ages count alike. It
             does no harm if the filter was fitted to them, as only the ratio of early errors to later ones counts.
     """
+    filter, unseen = with_local_scale(replace(filter, local=None), unseen)
     calibration, errors = _measured(filter, unseen, "known", settled_only=bool(starts))
     filter = replace(
         filter,
@@ -115,7 +125,8 @@ def _measured(
     errors = _together(parts)
     if settled_only and errors.settled.any():
         errors = errors.at(errors.settled)
-    return calibrated(errors.of, errors.claimed, errors.doubt), errors
+    blends = BLENDS if filter.local is None else BLENDS_OF_SCALES
+    return calibrated(errors.of, errors.claimed, errors.doubt, blends), errors
 
 
 def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
@@ -125,7 +136,13 @@ def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
     calibration = filter.calibration
     assert calibration is not None
     parts = [
-        _errors(replace(other, starting=None), _beginnings(_thinned(data, horizon), horizon), horizon, unit, "known")
+        _errors(
+            replace(other, starting=None, local=filter.local),
+            _beginnings(_thinned(data, horizon), horizon),
+            horizon,
+            unit,
+            "known",
+        )
         for other, data in starts
     ]
     errors = _together(parts)

@@ -11,6 +11,7 @@ from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
 from psimlearn.filter.ingaps import MOST_FACTOR, InGaps
+from psimlearn.filter.localscale import MOST_LOG, LocalScale
 from psimlearn.filter.thresholds import MOST_RATE, RATES, Thresholds
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.shapes import Float
@@ -183,6 +184,26 @@ def _check_in_gaps(group: Group) -> None:
     group.require("quantiles", rises, "quantiles of at least 0 that rise with their level")
 
 
+def _local_shapes(group: Group, known: Known) -> Shapes:
+    columns = 3 if known.lags == 1 else 5
+    return {"weights": (columns, known.n), "low": (known.n,), "high": (known.n,), "floor": (known.n,)}
+
+
+def _check_local(group: Group) -> None:
+    all_finite(group)
+    group.require("floor", group.arrays["floor"] > 0, "numbers above 0")
+    group.require("low", (group.arrays["low"] <= group.arrays["high"]), "at most local.high")
+    group.require("high", np.abs(group.arrays["high"]) <= MOST_LOG, f"numbers of at most {MOST_LOG:g}")
+    group.require("low", np.abs(group.arrays["low"]) <= MOST_LOG, f"numbers of at least {-MOST_LOG:g}")
+
+
+LOCAL: Codec[LocalScale, Known] = Codec(
+    arrays=LocalScale._asdict,
+    shapes=_local_shapes,
+    check=_check_local,
+    build=lambda group, _: LocalScale(**group.arrays),
+)
+
 IN_GAPS: Codec[InGaps, Known] = Codec(
     arrays=InGaps._asdict,
     shapes=lambda _, __: {"factor": (1,), "quantiles": (len(LEVELS),)},
@@ -219,6 +240,7 @@ PARTS: dict[str, Codec[Any, Known]] = {
     "calibration_blind": replace(CALIBRATION, shapes=_with_inputs),
     "calibration_next": replace(CALIBRATION, shapes=_with_feedthrough),
     "starting": STARTING,
+    "local": LOCAL,
     "in_gaps": IN_GAPS,
     "thresholds": THRESHOLDS,
     "hinting": HINTING,
@@ -230,6 +252,7 @@ OPTIONAL = (
     "calibration_blind",
     "calibration_next",
     "starting",
+    "local",
     "in_gaps",
     "thresholds",
     "hinting",
