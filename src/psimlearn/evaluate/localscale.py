@@ -6,6 +6,7 @@ units of a scale that did not see them: so quantiles stay honest.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from psimlearn.filter.localscale import MOST_LOG, LocalScale, movements
 from psimlearn.filter.predict import coming_inputs
 from psimlearn.filter.rollout import rolled
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import futures
+from psimlearn.recordings.windows import futures, row_times
 from psimlearn.shapes import Float
 
 __all__ = ["with_local_scale"]
@@ -27,7 +28,11 @@ LEAST_ROWS = 200
 """Rows without which no scale is learnt."""
 MOST_ROWS = 20_000
 """Rows of each half that a filter is tried on: bounds time and memory."""
-RIDGE, TAILS = 10.0, (0.005, 0.995)
+RIDGE = 10.0
+MOST_BINS, LEAST_IN_BIN, LEVEL = 30, 50, 0.9
+"""The bins of the curve, the situations in each, and the quantile of errors that it follows."""
+LEAST_STEP = 0.02
+"""Between the scores of two knots."""
 NOISE = 1e-3
 """The share of the noise below which a movement counts as none, and the share of the usual error below which errors
 count as none."""
@@ -42,30 +47,56 @@ def with_local_scale(filter: Filter, unseen: Sequence[Unseen]) -> tuple[Filter, 
     if filter.variances is not None or not cuts or len(cuts) < len(unseen):
         return filter, list(unseen)
     floor = NOISE * np.diag(filter.covariance)
-    examples = [[_examples(other, parts[side], floor) for other, *parts in cuts] for side in (0, 1)]
+    follows = _follows(filter, [held for _, held in unseen])
+    examples = [[_examples(other, parts[side], follows, floor) for other, *parts in cuts] for side in (0, 1)]
     first, second = (_joined(side) for side in examples)
-    if min(len(first[1]), len(second[1])) < LEAST_ROWS:
+    if min(len(first.phi), len(second.phi)) < LEAST_ROWS:
         return filter, list(unseen)
-    of_first, of_second = _learnt(*first, floor), _learnt(*second, floor)
-    explained = np.concatenate([_explained(of_second, *first), _explained(of_first, *second)])
+    of_first, of_second = _learnt(first, follows, floor), _learnt(second, follows, floor)
+    explained = np.concatenate([_explained(of_second.weights, first), _explained(of_first.weights, second)])
     if not np.mean(explained) > LEAST_SHARE:
         return filter, list(unseen)
-    both = _joined([first, second])
     crossed = [(replace(other, local=of_second), one) for other, one, _ in cuts]
     crossed += [(replace(other, local=of_first), two) for other, _, two in cuts]
-    return replace(filter, local=_learnt(*both, floor)), crossed
+    return replace(filter, local=_learnt(_joined([first, second]), follows, floor)), crossed
 
 
-Examples = tuple[Float[np.ndarray, "_ k n"], Float[np.ndarray, "_ n"]]
-"""The columns of `movements`, and logs of errors, NaN where nothing was observed."""
+def _follows(filter: Filter, recordings: Sequence[Trajectories]) -> Float[np.ndarray, "n n"]:
+    """The map from a row to the next one, by least squares over pairs of rows without gaps."""
+    n = len(filter.scaling.mean)
+    A, B = RIDGE * np.eye(n), RIDGE * np.eye(n)  # a row is followed by itself, if there are no pairs
+    for held in recordings:
+        x = filter.scaling(held.values)
+        whole = np.isfinite(x).all(axis=1)
+        now = np.flatnonzero((row_times(held.offsets) > 0) & whole & np.roll(whole, 1))
+        A, B = A + x[now - 1].T @ x[now - 1], B + x[now - 1].T @ x[now]
+    return np.linalg.solve(A, B)
 
 
-def _joined(parts: Sequence[Examples]) -> Examples:
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+class _Examples(NamedTuple):
+    """Situations, with the errors that came after them."""
+
+    phi: Float[np.ndarray, "rows k n"]
+    """The columns of `movements`."""
+    relative: Float[np.ndarray, "rows window n"]
+    """|error|, in units of the mean so far ahead; NaN where nothing was observed."""
+
+    @property
+    def logs(self) -> Float[np.ndarray, "rows n"]:
+        """The logs of errors, averaged over the window."""
+        seen = np.isfinite(self.relative)
+        mean = np.where(seen, self.relative, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
+        return np.where(seen.any(axis=1), np.log(mean + NOISE), np.nan)
 
 
-def _examples(filter: Filter, held: Trajectories, floor: Float[np.ndarray, " n"]) -> Examples:
-    """The log of |error|, in units of the mean so far ahead and averaged over the window, after the first rows."""
+def _joined(parts: Sequence[_Examples]) -> _Examples:
+    return _Examples(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def _examples(
+    filter: Filter, held: Trajectories, follows: Float[np.ndarray, "n n"], floor: Float[np.ndarray, " n"]
+) -> _Examples:
+    """What comes after each row but the first ones."""
     rollout = rolled(filter, held)
     plan, window = rollout.layout.plan, filter.features.window
     rows = np.flatnonzero(plan.time >= filter.lags)
@@ -75,34 +106,72 @@ def _examples(filter: Filter, held: Trajectories, floor: Float[np.ndarray, " n"]
     seen = np.isfinite(sizes)
     total = np.where(seen, sizes, 0.0).sum(axis=0)
     mean = np.where(total > 0, total, 1.0) / np.maximum(seen.sum(axis=0), 1)
-    relative = np.where(seen, sizes / mean, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
     state = rollout.before.at(rows)
-    phi = movements(filter.features.observations(state.belief), state, floor)
-    return phi, np.where(seen.any(axis=1), np.log(relative + NOISE), np.nan)
+    phi = movements(filter.features.observations(state.belief), state, follows, floor)
+    return _Examples(phi, np.where(seen, sizes / mean, np.nan))
 
 
-def _learnt(phi: Float[np.ndarray, "rows k n"], y: Float[np.ndarray, "rows n"], floor: np.ndarray) -> LocalScale:
+def _learnt(
+    examples: _Examples, follows: Float[np.ndarray, "n n"], floor: Float[np.ndarray, " n"]
+) -> LocalScale:
+    """Scores by ridge regression, and the curve of sizes against them."""
+    weights = _weights(examples)
+    return LocalScale(weights, *_curve(_scores(weights, examples.phi), examples.relative), follows, floor)
+
+
+def _weights(examples: _Examples) -> Float[np.ndarray, "k n"]:
     """Ridge regression of log errors for each channel: a few wild errors, as at a change of regime, count little."""
-    weights, bounds = np.zeros(phi.shape[1:]), np.zeros((2, y.shape[1]))
+    phi, y = examples.phi, examples.logs
+    weights = np.zeros(phi.shape[1:])
     for c in range(y.shape[1]):
         seen = np.isfinite(y[:, c]) & np.isfinite(phi[:, :, c]).all(axis=1)
-        if not seen.any():
-            continue
-        A, logs = phi[seen, :, c], y[seen, c]
+        A = phi[seen, :, c]
         penalty = np.diag(np.where(np.arange(A.shape[1]) > 0, RIDGE, 1e-9))
-        weights[:, c] = np.linalg.solve(A.T @ A + penalty, A.T @ logs)
-        bounds[:, c] = np.clip(np.quantile(A @ weights[:, c], TAILS), -MOST_LOG, MOST_LOG)
-        mean = 0.5 * np.log(np.mean(np.exp(2 * np.clip(A @ weights[:, c], *bounds[:, c]))))
-        weights[0, c] -= mean  # so that the mean of all variances is 1
-        bounds[:, c] -= mean
-    return LocalScale(weights, bounds[0], bounds[1], floor)
+        weights[:, c] = np.linalg.solve(A.T @ A + penalty, A.T @ y[seen, c])
+    return weights
 
 
-def _explained(
-    local: LocalScale, phi: Float[np.ndarray, "rows k n"], y: Float[np.ndarray, "rows n"]
-) -> Float[np.ndarray, " moving"]:
-    """The share of the variance of log errors that a scale explains, for each channel that has errors."""
-    logs = np.clip(np.einsum("rkn,kn->rn", np.nan_to_num(phi), local.weights), local.low, local.high)
+def _scores(weights: Float[np.ndarray, "k n"], phi: Float[np.ndarray, "rows k n"]) -> Float[np.ndarray, "rows n"]:
+    return np.asarray(np.einsum("rkn,kn->rn", np.nan_to_num(phi), weights))
+
+
+def _curve(
+    scores: Float[np.ndarray, "rows n"], relative: Float[np.ndarray, "rows window n"]
+) -> tuple[Float[np.ndarray, " knots"], Float[np.ndarray, " knots"]]:
+    """The sizes of errors in bins of as many situations each, of all channels, made to rise with the score.
+
+    A size is a quantile: the root of a mean square would tell of the few situations that are about to change.
+    """
+    seen = np.isfinite(relative).any(axis=1)
+    s, e = scores[seen], relative.swapaxes(1, 2)[seen]
+    bins = np.array_split(np.argsort(s, kind="stable"), min(MOST_BINS, len(s) // LEAST_IN_BIN))
+    knots = np.array([s[rows].mean() for rows in bins])
+    logs = _rising(np.array([np.log(np.nanquantile(e[rows], LEVEL) + NOISE) for rows in bins]))
+    mean = 0.5 * np.log(np.mean(np.exp(2 * np.interp(s, knots, logs))))
+    apart = _apart(knots)
+    return knots[apart], np.clip(logs - mean, -MOST_LOG, MOST_LOG)[apart]  # the mean of all variances is about 1
+
+
+def _rising(values: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    """The nearest values that never fall: the largest, over first places j <= i, of the least mean from j to k >= i."""
+    sums, place = np.concatenate([[0.0], np.cumsum(values)]), np.arange(len(values))
+    length = place - place[:, None] + 1
+    means = np.where(length > 0, (sums[1:] - sums[:-1, None]) / np.maximum(length, 1), -np.inf)
+    return np.asarray(np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1].max(axis=0))
+
+
+def _apart(knots: Float[np.ndarray, " k"]) -> list[int]:
+    """The places of knots that are not too near to each other: a steep curve would enlarge errors of rounding."""
+    places = [0]
+    for i in range(1, len(knots)):
+        if knots[i] - knots[places[-1]] >= LEAST_STEP:
+            places.append(i)
+    return places
+
+
+def _explained(weights: Float[np.ndarray, "k n"], examples: _Examples) -> Float[np.ndarray, " moving"]:
+    """The share of the variance of log errors that scores explain, for each channel that has errors."""
+    y = examples.logs
     with np.errstate(invalid="ignore", divide="ignore"):
-        left = np.nanvar(y - logs, axis=0) / np.nanvar(y, axis=0)
+        left = np.nanvar(y - _scores(weights, examples.phi), axis=0) / np.nanvar(y, axis=0)
     return np.asarray(1 - left[np.isfinite(left)])
