@@ -200,8 +200,17 @@ def same(a: list[Array], b: list[Array]) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y, equal_nan=True) for x, y in zip(a, b, strict=True))
 
 
+def situated(filter: Filter) -> Filter:
+    """A calibrated filter whose errors follow the situation."""
+    assert filter.calibration is not None
+    base = filter.calibration.base
+    calibration = filter.calibration._replace(base=0.1 * base, gain=0.9 * base)
+    return replace(filter, local=_local(base.shape[1], filter.lags), calibration=calibration)
+
+
 def _local(n: int, lags: int) -> LocalScale:
-    return LocalScale(np.full((3 if lags == 1 else 5, n), 0.1), np.full(n, -1.0), np.ones(n), np.full(n, 0.1))
+    weights, scores = np.full((3 if lags == 1 else 5, n), 0.1), np.array([-1.0, 0.0, 1.5])
+    return LocalScale(weights, scores, 0.5 * scores, 0.9 * np.eye(n), np.full(n, 0.1))
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -215,7 +224,7 @@ USUAL_ARRAYS = [
     *("input_scaling.mean", "input_scaling.scale", "hinting.weights", "hinting.intercept"),
     *(f"{name}.{array}" for name in CALIBRATIONS for array in ("base", "gain", "quantiles")),
     *("thresholds.scores", "thresholds.rows", "thresholds.rate", "in_gaps.factor", "in_gaps.quantiles"),
-    *("local.weights", "local.low", "local.high", "local.floor"),
+    *("local.weights", "local.scores", "local.logs", "local.follows", "local.floor"),
     *("regressors.0.directions", "regressors.0.weights", "regressors.0.intercept"),
 ]
 """All the arrays of the file of that case."""

@@ -264,9 +264,14 @@ def test_thresholds_and_errors_in_gaps_that_cannot_be_are_refused(
     [
         ("weights", lambda weights: weights[1:].copy(), "required"),
         ("weights", lambda weights: weights * np.nan, "finite"),
-        ("low", lambda low: low + 5, "at most local.high"),
-        ("low", lambda low: low - 50, "at least -20"),
-        ("high", lambda high: high + 50, "at most 20"),
+        ("scores", lambda scores: scores[::-1].copy(), "scores that rise"),
+        ("scores", lambda scores: 0 * scores, "scores that rise"),
+        ("scores", lambda scores: scores[:0].copy(), "required something"),
+        ("logs", lambda logs: logs[1:].copy(), "required"),
+        ("logs", lambda logs: logs[::-1].copy(), "never fall"),
+        ("logs", lambda logs: logs + 50, "from -20 to 20"),
+        ("follows", lambda follows: follows[:1].copy(), "required"),
+        ("follows", lambda follows: follows + np.inf, "finite"),
         ("floor", lambda floor: 0 * floor, "above 0"),
     ],
 )

@@ -148,7 +148,7 @@ def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
     errors = _together(parts)
     steps = np.broadcast_to(np.arange(1, horizon + 1), errors.of.shape[:2])
     variance = calibration.variance(steps, errors.claimed)
-    last = calibration.base[calibration.furthest - 1]
+    last = filter.usual(calibration)[calibration.furthest - 1]
     variance = np.where(np.isnan(variance), last, variance)
     if errors.doubt is not None:  # predictions before anything is seen do not add it
         variance = variance + np.where((errors.age == 0)[:, None, None], 0.0, errors.doubt)
@@ -178,12 +178,13 @@ def _errors(
     errors = (futures(held.values[plan.order], plan, horizon) - filter.ahead(state, horizon, inputs)) / unit
     claimed = claimed_variance(filter, state, horizon, inputs)
     if claimed is not None:
+        claimed *= 1 if filter.local is not None else relative**2  # a local scale has no unit
         claimed[:, filter.features.window :] = 0.0  # beyond the window beliefs claim nothing
     late = late_before(rollout.layout.x, plan)
     of_row, ahead = (None, None) if read is None else row_and_ahead(read, len(unit))
     return _Errors(
         errors,
-        None if claimed is None else claimed * relative**2,
+        claimed,
         None if ahead is None else ahead * relative**2,
         None if of_row is None else of_row * np.outer(relative, relative),
         plan.time - late,

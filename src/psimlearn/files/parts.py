@@ -185,16 +185,18 @@ def _check_in_gaps(group: Group) -> None:
 
 
 def _local_shapes(group: Group, known: Known) -> Shapes:
-    columns = 3 if known.lags == 1 else 5
-    return {"weights": (columns, known.n), "low": (known.n,), "high": (known.n,), "floor": (known.n,)}
+    columns, knots = 3 if known.lags == 1 else 5, group.size("scores")
+    shapes = {"weights": (columns, known.n), "scores": (knots,), "logs": (knots,)}
+    return shapes | {"follows": (known.n, known.n), "floor": (known.n,)}
 
 
 def _check_local(group: Group) -> None:
     all_finite(group)
+    scores, logs = group.arrays["scores"], group.arrays["logs"]
+    group.require("scores", np.diff(scores, prepend=-np.inf) > 0, "scores that rise")
+    group.require("logs", np.abs(logs) <= MOST_LOG, f"numbers from {-MOST_LOG:g} to {MOST_LOG:g}")
+    group.require("logs", np.diff(logs, prepend=-np.inf) >= 0, "sizes that never fall with their score")
     group.require("floor", group.arrays["floor"] > 0, "numbers above 0")
-    group.require("low", (group.arrays["low"] <= group.arrays["high"]), "at most local.high")
-    group.require("high", np.abs(group.arrays["high"]) <= MOST_LOG, f"numbers of at most {MOST_LOG:g}")
-    group.require("low", np.abs(group.arrays["low"]) <= MOST_LOG, f"numbers of at least {-MOST_LOG:g}")
 
 
 LOCAL: Codec[LocalScale, Known] = Codec(

@@ -106,6 +106,10 @@ class Learnt:
             return self.variances.variance(state.belief)[:, 0]
         return None if self.local is None else self.local.variance(self.features.observations(state.belief), state)
 
+    def usual(self, calibration: Calibration) -> Float[np.ndarray, "horizon n"]:
+        """The variances of errors where no situation is known; local scales are 1 on average."""
+        return calibration.base if self.local is None else calibration.base + calibration.gain
+
     def measured(self, inputs: InputsToCome) -> Calibration | None:
         """The calibration of predictions that know these inputs; None if there is none."""
         known = {"known": self.calibration, "next known": self.calibration_next, "unknown": self.calibration_blind}

@@ -133,7 +133,7 @@ def _of_empty_rows(filter: Learnt, state: State, horizon: Int[np.ndarray, "b ste
     assert calibration is not None
     empty = np.broadcast_to(np.where(np.asarray(state.age) > 0, state.unseen, 0), len(horizon))[:, None]
     near, far = (np.minimum(steps, calibration.furthest) - 1 for steps in (horizon, horizon + empty))
-    usual = calibration.base if filter.local is None else calibration.base + calibration.gain  # scales are 1 on average
+    usual = filter.usual(calibration)
     return np.asarray(np.maximum(usual[far] - usual[near], 0.0))
 
 
@@ -185,7 +185,7 @@ def _beyond(
     growth = np.broadcast_to(growth, (len(horizon), *growth.shape[-2:]))
     rows = np.arange(len(horizon))[:, None]
     grown = growth[rows, horizon - 1] / growth[:, last - 1 : last]
-    return np.where(np.isnan(variance), calibration.base[last - 1] * np.maximum(grown, 1.0), variance)
+    return np.where(np.isnan(variance), filter.usual(calibration)[last - 1] * np.maximum(grown, 1.0), variance)
 
 
 def inputs_to_come(filter: Learnt, steps: int, given: bool, knows_next: bool) -> InputsToCome:
