@@ -54,7 +54,7 @@ def with_calibration(filter: Filter, unseen: Sequence[Unseen], starts: Sequence[
         starts: filters with recordings whose first rows show how errors begin; without any, all ages count alike. It
             does no harm if the filter was fitted to them, as only the ratio of early errors to later ones counts.
     """
-    filter, unseen = with_local_scale(replace(filter, local=None), unseen)
+    filter, unseen = with_local_scale(replace(filter, local=None), unseen, starts)
     calibration, errors = _measured(filter, unseen, "known", settled_only=bool(starts))
     filter = replace(
         filter,

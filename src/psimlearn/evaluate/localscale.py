@@ -6,6 +6,7 @@ units of a scale that did not see them: so quantiles stay honest.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -38,24 +39,35 @@ NOISE = 1e-3
 count as none."""
 
 
-def with_local_scale(filter: Filter, unseen: Sequence[Unseen]) -> tuple[Filter, list[Unseen]]:
-    """The filter with a local scale, and the unseen recordings cut so that no scale saw the half it is paired with.
+def with_local_scale(
+    filter: Filter, unseen: Sequence[Unseen], all_recordings: Sequence[Unseen] = ()
+) -> tuple[Filter, list[Unseen]]:
+    """The filter with a local scale, and the unseen recordings paired with filters that have one.
 
     Filters whose beliefs claim variances need none. If a scale explains nothing, all is returned as it was.
+
+    Args:
+        filter: a filter without a local scale.
+        unseen: this filter or others learnt like it, each with recordings that it was not fitted to. They decide.
+        all_recordings: filters with recordings from which the scale is then learnt, because held-out ones may hold few
+            situations. It does no harm if filters were fitted to them, as only the ratio of errors counts. Without any,
+            unseen recordings are cut, so that no scale saw the half that it is paired with.
     """
     cuts = [(other, *halves(held)[0]) for other, held in unseen if len(held.values) >= 4]
     if filter.variances is not None or not cuts or len(cuts) < len(unseen):
         return filter, list(unseen)
-    floor = NOISE * np.diag(filter.covariance)
-    follows = _follows(filter, [held for _, held in unseen])
-    examples = [[_examples(other, parts[side], follows, floor) for other, *parts in cuts] for side in (0, 1)]
-    first, second = (_joined(side) for side in examples)
+    follows, floor = _follows(filter, [held for _, held in unseen]), NOISE * np.diag(filter.covariance)
+    examples = partial(_examples, follows=follows, floor=floor)
+    first, second = (_joined([examples(other, parts[side]) for other, *parts in cuts]) for side in (0, 1))
     if min(len(first.phi), len(second.phi)) < LEAST_ROWS:
         return filter, list(unseen)
     of_first, of_second = _learnt(first, follows, floor), _learnt(second, follows, floor)
     explained = np.concatenate([_explained(of_second.weights, first), _explained(of_first.weights, second)])
     if not np.mean(explained) > LEAST_SHARE:
         return filter, list(unseen)
+    if all_recordings:
+        local = _learnt(_joined([examples(other, held) for other, held in all_recordings]), follows, floor)
+        return replace(filter, local=local), [(replace(other, local=local), held) for other, held in unseen]
     crossed = [(replace(other, local=of_second), one) for other, one, _ in cuts]
     crossed += [(replace(other, local=of_first), two) for other, _, two in cuts]
     return replace(filter, local=_learnt(_joined([first, second]), follows, floor)), crossed
