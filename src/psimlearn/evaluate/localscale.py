@@ -1,7 +1,7 @@
-"""Whether the size of errors follows the situation: learnt on held-out recordings, and kept only if it helps there.
+"""Whether the size of errors follows the situation: told by held-out recordings, and used only if it helps there.
 
-Recordings are cut in two halves. A scale learnt on one half is tried on the other, and calibration measures errors in
-units of a scale that did not see them: so quantiles stay honest.
+Recordings are cut in two halves, and a scale learnt on one half is tried on the other. If it explains errors there, a
+scale is learnt from all recordings; calibration then measures held-out errors in its units.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,12 @@ from psimlearn.shapes import Float
 __all__ = ["with_local_scale"]
 
 Unseen = tuple[Filter, Trajectories]
-LEAST_SHARE = 0.05
-"""The share of the variance of log errors that a scale must explain on recordings that it did not see."""
+LEAST_SHARE = 0.15
+"""The share of the variance of log errors that a scale must explain on recordings that it did not see.
+
+It is 0 on linear systems, 0.06 on the noisy pendulum, where a scale does not help, and 0.4 to 0.6 where activities
+differ.
+"""
 LEAST_ROWS = 200
 """Rows without which no scale is learnt."""
 MOST_ROWS = 20_000
@@ -123,9 +127,7 @@ def _examples(
     return _Examples(phi, np.where(seen, sizes / mean, np.nan))
 
 
-def _learnt(
-    examples: _Examples, follows: Float[np.ndarray, "n n"], floor: Float[np.ndarray, " n"]
-) -> LocalScale:
+def _learnt(examples: _Examples, follows: Float[np.ndarray, "n n"], floor: Float[np.ndarray, " n"]) -> LocalScale:
     """Scores by ridge regression, and the curve of sizes against them."""
     weights = _weights(examples)
     return LocalScale(weights, *_curve(_scores(weights, examples.phi), examples.relative), follows, floor)
