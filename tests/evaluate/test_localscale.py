@@ -171,3 +171,23 @@ def test_curves_rise_as_isotonic_regression_does(seed: int) -> None:
     values = RNG(seed).standard_normal(12) + 0.2 * np.arange(12)
     expected = IsotonicRegression().fit_transform(np.arange(12), values)
     np.testing.assert_allclose(localscale._rising(values), expected, atol=1e-12)
+
+
+def test_channels_without_errors_and_huge_rows_do_no_harm() -> None:
+    """A channel that never changes, and one that is never seen in held-out recordings; a row beyond squares."""
+    x = FIRST.simulate(60, 0)[0]
+    still = np.concatenate([x, np.ones((60, 150, 1))], axis=2)
+    model = PSIM(5, **QUICK).fit(still)
+    assert model.filter_.local is not None
+    nats = [np.array(model.score_samples(still))[:, 1:], np.array(fitted().score_samples(x))[:, 1:]]
+    assert abs(nats[0].mean() - nats[1].mean()) < 0.01
+    filter, blind = fitted().filter_, x.copy()
+    blind[:, :, 1] = np.nan
+    found = localscale.with_local_scale(replace(filter, local=None), [(filter, Trajectories.of(blind))])[0]
+    assert found.local is not None
+    assert all(np.isfinite(part).all() for part in found.local)
+    live = Live(filter)
+    live.update(x[0, 0])
+    live.update(np.array([1e153, -1e153]))
+    live.update(x[0, 1])
+    assert not np.isnan(live.log_likelihood)

@@ -38,6 +38,8 @@ MOST_BINS, LEAST_IN_BIN, LEVEL = 30, 50, 0.9
 """The bins of the curve, the situations in each, and the quantile of errors that it follows."""
 LEAST_STEP = 0.02
 """Between the scores of two knots."""
+ROUNDING = 1e-9
+"""Mean errors below it, in units of the channel, are errors of rounding: the channel is constant."""
 NOISE = 1e-3
 """The share of the noise below which a movement counts as none, and the share of the usual error below which errors
 count as none."""
@@ -63,11 +65,11 @@ def with_local_scale(
     follows, floor = _follows(filter, [held for _, held in unseen]), NOISE * np.diag(filter.covariance)
     examples = partial(_examples, follows=follows, floor=floor)
     first, second = (_joined([examples(other, parts[side]) for other, *parts in cuts]) for side in (0, 1))
-    if min(len(first.phi), len(second.phi)) < LEAST_ROWS:
+    if min(first.rows, second.rows) < LEAST_ROWS:
         return filter, list(unseen)
     of_first, of_second = _learnt(first, follows, floor), _learnt(second, follows, floor)
     explained = np.concatenate([_explained(of_second.weights, first), _explained(of_first.weights, second)])
-    if not np.mean(explained) > LEAST_SHARE:
+    if not explained.sum() > LEAST_SHARE * max(1, len(explained)):
         return filter, list(unseen)
     if all_recordings:
         local = _learnt(_joined([examples(other, held) for other, held in all_recordings]), follows, floor)
@@ -95,7 +97,12 @@ class _Examples(NamedTuple):
     phi: Float[np.ndarray, "rows k n"]
     """The columns of `movements`."""
     relative: Float[np.ndarray, "rows window n"]
-    """|error|, in units of the mean so far ahead; NaN where nothing was observed."""
+    """|error|, in units of the mean so far ahead; NaN where nothing was observed, and for constant channels."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows with errors that are known."""
+        return int(np.isfinite(self.relative).any(axis=(1, 2)).sum())
 
     @property
     def logs(self) -> Float[np.ndarray, "rows n"]:
@@ -117,14 +124,14 @@ def _examples(
     plan, window = rollout.layout.plan, filter.features.window
     rows = np.flatnonzero(plan.time >= filter.lags)
     rows = rows[:: max(1, -(-len(rows) // MOST_ROWS))]
-    ahead = filter.ahead(rollout.before, window, coming_inputs(held, plan, window))
-    sizes = np.abs((futures(held.values[plan.order], plan, window) - ahead)[rows])
+    state, inputs = rollout.before.at(rows), coming_inputs(held, plan, window)
+    ahead = filter.ahead(state, window, None if inputs is None else inputs[rows])
+    sizes = np.abs(futures(held.values[plan.order], plan, window)[rows] - ahead)
     seen = np.isfinite(sizes)
-    total = np.where(seen, sizes, 0.0).sum(axis=0)
-    mean = np.where(total > 0, total, 1.0) / np.maximum(seen.sum(axis=0), 1)
-    state = rollout.before.at(rows)
+    mean = np.where(seen, sizes, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    seen &= mean > ROUNDING * filter.scaling.scale
     phi = movements(filter.features.observations(state.belief), state, follows, floor)
-    return _Examples(phi, np.where(seen, sizes / mean, np.nan))
+    return _Examples(phi, np.divide(sizes, mean, out=np.full_like(sizes, np.nan), where=seen))
 
 
 def _learnt(examples: _Examples, follows: Float[np.ndarray, "n n"], floor: Float[np.ndarray, " n"]) -> LocalScale:
@@ -146,7 +153,8 @@ def _weights(examples: _Examples) -> Float[np.ndarray, "k n"]:
 
 
 def _scores(weights: Float[np.ndarray, "k n"], phi: Float[np.ndarray, "rows k n"]) -> Float[np.ndarray, "rows n"]:
-    return np.asarray(np.einsum("rkn,kn->rn", np.nan_to_num(phi), weights))
+    with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverged
+        return np.nan_to_num(np.einsum("rkn,kn->rn", phi, weights))
 
 
 def _curve(
@@ -186,6 +194,8 @@ def _apart(knots: Float[np.ndarray, " k"]) -> list[int]:
 def _explained(weights: Float[np.ndarray, "k n"], examples: _Examples) -> Float[np.ndarray, " moving"]:
     """The share of the variance of log errors that scores explain, for each channel that has errors."""
     y = examples.logs
+    seen = np.isfinite(y).any(axis=0)
+    y, scores = y[:, seen], _scores(weights, examples.phi)[:, seen]
     with np.errstate(invalid="ignore", divide="ignore"):
-        left = np.nanvar(y - _scores(weights, examples.phi), axis=0) / np.nanvar(y, axis=0)
+        left = np.nanvar(y - scores, axis=0) / np.nanvar(y, axis=0)
     return np.asarray(1 - left[np.isfinite(left)])

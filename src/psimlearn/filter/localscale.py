@@ -35,7 +35,8 @@ class LocalScale(NamedTuple):
 
     def variance(self, ahead: Float[np.ndarray, "b window n"], state: State) -> Float[np.ndarray, "b n"]:
         """The variance for each stream and channel, given the rows that it expects."""
-        score = np.einsum("bkn,kn->bn", movements(ahead, state, self.follows, self.floor), self.weights)
+        with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverged
+            score = np.einsum("bkn,kn->bn", movements(ahead, state, self.follows, self.floor), self.weights)
         return np.asarray(np.exp(2 * np.interp(np.nan_to_num(score), self.scores, self.logs)))
 
 
@@ -53,7 +54,7 @@ def movements(
     new = (np.asarray(state.clock) == 0)[:, None, None]
     recent = np.where(new, ahead[:, :1], state.recent)  # newest first
     columns = [np.ones_like(ahead[:, 0])]
-    with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverged
+    with np.errstate(over="ignore", invalid="ignore"):  # as above
         moved = [np.diff(ahead, axis=1, prepend=recent[:, :1])]
         moved += [recent[:, :-1] - recent[:, 1:] @ follows] if recent.shape[1] > 1 else []
         for changes in moved:
