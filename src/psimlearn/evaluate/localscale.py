@@ -13,7 +13,7 @@ import numpy as np
 
 from psimlearn.evaluate.folds import halves
 from psimlearn.filter import Filter
-from psimlearn.filter.localscale import MOST_LOG, LocalScale, movements
+from psimlearn.filter.localscale import MOST_LOG, LocalScale, movements, scores_of
 from psimlearn.filter.predict import coming_inputs
 from psimlearn.filter.rollout import rolled
 from psimlearn.recordings.trajectories import Trajectories
@@ -137,7 +137,7 @@ def _examples(
 def _learnt(examples: _Examples, follows: Float[np.ndarray, "n n"], floor: Float[np.ndarray, " n"]) -> LocalScale:
     """Scores by ridge regression, and the curve of sizes against them."""
     weights = _weights(examples)
-    return LocalScale(weights, *_curve(_scores(weights, examples.phi), examples.relative), follows, floor)
+    return LocalScale(weights, *_curve(scores_of(examples.phi, weights), examples.relative), follows, floor)
 
 
 def _weights(examples: _Examples) -> Float[np.ndarray, "k n"]:
@@ -150,11 +150,6 @@ def _weights(examples: _Examples) -> Float[np.ndarray, "k n"]:
         penalty = np.diag(np.where(np.arange(A.shape[1]) > 0, RIDGE, 1e-9))
         weights[:, c] = np.linalg.solve(A.T @ A + penalty, A.T @ y[seen, c])
     return weights
-
-
-def _scores(weights: Float[np.ndarray, "k n"], phi: Float[np.ndarray, "rows k n"]) -> Float[np.ndarray, "rows n"]:
-    with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverged
-        return np.nan_to_num(np.einsum("rkn,kn->rn", phi, weights))
 
 
 def _curve(
@@ -195,7 +190,7 @@ def _explained(weights: Float[np.ndarray, "k n"], examples: _Examples) -> Float[
     """The share of the variance of log errors that scores explain, for each channel that has errors."""
     y = examples.logs
     seen = np.isfinite(y).any(axis=0)
-    y, scores = y[:, seen], _scores(weights, examples.phi)[:, seen]
+    y, scores = y[:, seen], scores_of(examples.phi, weights)[:, seen]
     with np.errstate(invalid="ignore", divide="ignore"):
         left = np.nanvar(y - scores, axis=0) / np.nanvar(y, axis=0)
     return np.asarray(1 - left[np.isfinite(left)])

@@ -13,7 +13,7 @@ import numpy as np
 from psimlearn.filter.step import State
 from psimlearn.shapes import Float
 
-__all__ = ["MOST_LOG", "LocalScale", "movements"]
+__all__ = ["MOST_LOG", "LocalScale", "movements", "scores_of"]
 
 MOST_LOG = 20.0
 """The log of the size of errors, relative to the usual one, is at most so far from 0."""
@@ -35,9 +35,8 @@ class LocalScale(NamedTuple):
 
     def variance(self, ahead: Float[np.ndarray, "b window n"], state: State) -> Float[np.ndarray, "b n"]:
         """The variance for each stream and channel, given the rows that it expects."""
-        with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverged
-            score = np.einsum("bkn,kn->bn", movements(ahead, state, self.follows, self.floor), self.weights)
-        return np.asarray(np.exp(2 * np.interp(np.nan_to_num(score), self.scores, self.logs)))
+        scores = scores_of(movements(ahead, state, self.follows, self.floor), self.weights)
+        return np.asarray(np.exp(2 * np.interp(scores, self.scores, self.logs)))
 
 
 def movements(
@@ -54,7 +53,7 @@ def movements(
     new = (np.asarray(state.clock) == 0)[:, None, None]
     recent = np.where(new, ahead[:, :1], state.recent)  # newest first
     columns = [np.ones_like(ahead[:, 0])]
-    with np.errstate(over="ignore", invalid="ignore"):  # as above
+    with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverged
         moved = [np.diff(ahead, axis=1, prepend=recent[:, :1])]
         moved += [recent[:, :-1] - recent[:, 1:] @ follows] if recent.shape[1] > 1 else []
         for changes in moved:
@@ -62,3 +61,9 @@ def movements(
             every = np.broadcast_to(each.mean(axis=1, keepdims=True), each.shape)
             columns += [np.log1p(every), np.log1p(each)]
     return np.stack(columns, axis=1)
+
+
+def scores_of(columns: Float[np.ndarray, "b k n"], weights: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "b n"]:
+    """The scores of situations, given the columns of `movements`; finite, also where a filter diverged."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.nan_to_num(np.einsum("bkn,kn->bn", columns, weights)))
