@@ -92,8 +92,8 @@ def _notes(later: Mapping[str, Any], report: Mapping[str, Any], outside: float) 
     choices = report["choices"]
     if later["updates"] == 1 and choices.get("states") is not None and choices["best_round"] == 0:
         notes["system"] = (
-            "the filter of a linear system, which was the best, gives way to a regression, which can learn more and may "
-            "be worse; fit() on all recordings avoids that"
+            "the filter of a linear system, which was the best, gives way to a regression, which can learn more and "
+            "may be worse; fit() on all recordings avoids that"
         )
     held = report["errors"].get("PSIM", [np.inf])[0]
     if later["errors"] and later["errors"][0] > UNLIKE * held:
