@@ -32,7 +32,6 @@ from psimlearn.filter import (
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.forest import Trees
 from psimlearn.filter.ingaps import InGaps
-from psimlearn.filter.localscale import LocalScale
 from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.thresholds import thresholds_of
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
@@ -104,7 +103,6 @@ def made(case: str, n: int = 2) -> Filter:
         else None,
         thresholds=thresholds_of(-rng.exponential(size=500)) if "calibrated" in case else None,
         in_gaps=InGaps(np.array([1.5]), 3 * LEVELS) if "calibrated" in case else None,
-        local=_local(n, lags) if "calibrated" in case else None,
         hinting=linear(d + beside, 2) if "hints" in case else None,
         gaps="filled" if "filled" in case else "exact",
         names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
@@ -200,19 +198,6 @@ def same(a: list[Array], b: list[Array]) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y, equal_nan=True) for x, y in zip(a, b, strict=True))
 
 
-def situated(filter: Filter) -> Filter:
-    """A calibrated filter whose errors follow the situation."""
-    assert filter.calibration is not None
-    base = filter.calibration.base
-    calibration = filter.calibration._replace(base=0.1 * base, gain=0.9 * base)
-    return replace(filter, local=_local(base.shape[1], filter.lags), calibration=calibration)
-
-
-def _local(n: int, lags: int) -> LocalScale:
-    weights, scores = np.full((3 if lags == 1 else 5, n), 0.1), np.array([-1.0, 0.0, 1.5])
-    return LocalScale(weights, scores, 0.5 * scores, 0.9 * np.eye(n), np.full(n, 0.1))
-
-
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +209,6 @@ USUAL_ARRAYS = [
     *("input_scaling.mean", "input_scaling.scale", "hinting.weights", "hinting.intercept"),
     *(f"{name}.{array}" for name in CALIBRATIONS for array in ("base", "gain", "quantiles")),
     *("thresholds.scores", "thresholds.rows", "thresholds.rate", "in_gaps.factor", "in_gaps.quantiles"),
-    *("local.weights", "local.scores", "local.logs", "local.follows", "local.floor"),
     *("regressors.0.directions", "regressors.0.weights", "regressors.0.intercept"),
 ]
 """All the arrays of the file of that case."""

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelfiles import situated
 from psimlearn import Ridge, Stack, Trajectories
 from psimlearn.cli import sessions
 from psimlearn.cli import stream as streaming
@@ -101,7 +100,6 @@ def parsed(text: str) -> np.ndarray:
 
 CASES: dict[str, Callable[[], Filter]] = {
     "means": plain,
-    "a local scale": lambda: situated(plain()),
     "variances": lambda: learnt(StackSquares(3)),
     "moments": lambda: learnt(SecondMoment(2)),
     "inputs": lambda: learnt(inputs=True),

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from compiled import COMPILERS, DRIVER, STRICT, Given, furthest, given, in_c, in_python, library
-from modelfiles import situated
 from psimlearn import PSIM, SettingsError
 from psimlearn.export.c import header
 from psimlearn.export.machine import machine_of
@@ -106,16 +105,6 @@ def test_beliefs_that_claim_variances_leave_the_log_likelihood_to_python(tmp_pat
     met, expected = in_c(library(claims, tmp_path), claims, of, STEPS), in_python(claims, of, STEPS)
     assert np.isnan(met.nats).all()
     assert furthest(claims, met, expected)["ahead"] < CLOSE
-
-
-def test_a_local_scale_leaves_the_log_likelihood_to_python() -> None:
-    filter = calibrated(made("linear", Stack(WINDOW), "none", 3, "mean", False, True, 3))
-    local = situated(filter)
-    assert machine_of(filter).likelihood is not None
-    assert machine_of(local).likelihood is None
-    text = header(machine_of(local), "model")
-    assert "There is no log-likelihood" in text
-    assert "#define MODEL_LIKELIHOOD 0" in text
 
 
 @pytest.mark.parametrize("kind", ["linear", "waves and raw"])

@@ -259,31 +259,7 @@ def test_thresholds_and_errors_in_gaps_that_cannot_be_are_refused(
     refused(forged(about, {**arrays, name: change(arrays[name])}), tmp_path, message)
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("weights", lambda weights: weights[1:].copy(), "required"),
-        ("weights", lambda weights: weights * np.nan, "finite"),
-        ("scores", lambda scores: scores[::-1].copy(), "scores that rise"),
-        ("scores", lambda scores: 0 * scores, "scores that rise"),
-        ("scores", lambda scores: scores[:0].copy(), "required something"),
-        ("logs", lambda logs: logs[1:].copy(), "required"),
-        ("logs", lambda logs: logs[::-1].copy(), "never fall"),
-        ("logs", lambda logs: logs + 50, "from -20 to 20"),
-        ("follows", lambda follows: follows[:1].copy(), "required"),
-        ("follows", lambda follows: follows + np.inf, "finite"),
-        ("floor", lambda floor: 0 * floor, "above 0"),
-    ],
-)
-def test_local_scales_that_cannot_be_are_refused(
-    name: str, change: Callable[[Array], Array], message: str, tmp_path: Path
-) -> None:
-    about, arrays = contents(model_bytes())
-    arrays[f"local.{name}"] = change(arrays[f"local.{name}"])
-    refused(forged(about, arrays), tmp_path, message)
-
-
-@pytest.mark.parametrize("part", ["thresholds", "in_gaps", "local"])
+@pytest.mark.parametrize("part", ["thresholds", "in_gaps"])
 def test_a_file_from_before_a_part_has_none(part: str, tmp_path: Path) -> None:
     about, arrays = contents(model_bytes())
     assert any(name.startswith(f"{part}.") for name in arrays)

@@ -71,7 +71,6 @@ def test_every_part_of_a_filter_has_a_place_in_the_file() -> None:
         *CALIBRATIONS,
         "hinting",
         "in_gaps",
-        "local",
         "names",
         "starting",
         "thresholds",

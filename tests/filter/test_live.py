@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from modelfiles import situated
 from oracles import ragged
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter import Feedback, Filter, Linear, Scaling, SecondMoment, Stack, StackSquares
@@ -92,8 +91,7 @@ def learnt(case: str) -> tuple[Filter, Trajectories]:
         else dagger(data, data, features, learner, rng=rng, n_rounds=3, recipe=recipe)
     )
     as_they_are = replace(best(trained).filter, gaps="exact")  # training fills them in
-    filter = whole(as_they_are, rng)
-    return situated(filter) if "local" in case else filter, data
+    return whole(as_they_are, rng), data
 
 
 FOLDED = [
@@ -116,8 +114,6 @@ FOLDED = [
     "squares gaps",
     "squares rank",
     "moment gaps",
-    "local gaps lags last",
-    "local inputs feedthrough",
 ]
 STEPPED = [
     "squares last gaps",
@@ -128,7 +124,6 @@ STEPPED = [
     "forward lags last inputs feedthrough",
     "forward gaps open",
     "forward fourier",
-    "local blackbox lags gaps",
 ]
 CASES = FOLDED + STEPPED
 

@@ -206,16 +206,13 @@ def noisier_when_high(m: int, rng: np.random.Generator, mean: float) -> np.ndarr
     ("learner", "mean", "gain"), [("ridge", 1.5, 0.06), (RandomFourierRidge(200, 1e-4), 0.0, 0.03), ("ridge", 0.0, 0.0)]
 )
 def test_beliefs_that_know_their_variance_are_more_likely_where_it_changes(
-    learner: Any, mean: float, gain: float, monkeypatch: pytest.MonkeyPatch
+    learner: Any, mean: float, gain: float
 ) -> None:
     """Features "squares" gain likelihood over "stack" where the noise depends on the level.
-
-    A local scale is left out: where noise rises on both sides of zero, it gains more than squares do.
 
     Noise that rises with the level: a linear filter gains .085 nats per row. Noise that rises on both sides of zero:
     E[x^2] is no linear function of observations, so random features gain, and a linear filter loses nothing.
     """
-    monkeypatch.setattr("psimlearn.evaluate.calibrate.with_local_scale", lambda found, unseen, _: (found, unseen))
     rng = RNG(0)
     train, validation, test = (noisier_when_high(m, rng, mean) for m in (200, 100, 400))
     score = {

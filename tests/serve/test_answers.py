@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,11 @@ import numpy as np
 import pytest
 
 from commands import run
-from modelfiles import situated
 from psimlearn import PSIM, Trajectories
 from psimlearn.cli.models import opened
-from psimlearn.files.model import save
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answer_names, answers_to
-from serving import Serving, model, recordings, saved, serving
+from serving import Serving, recordings, saved, serving
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 CLOSE = 1e-12
@@ -73,22 +70,6 @@ def test_answers_are_those_of_whole_recordings(server: Serving, form: str) -> No
     close(found, answers_to(filter, Trajectories.of(x), 3), answer_names(("a", "b"), 3))
     alarms = filter.alarms(Trajectories.of(x), 0.001)
     assert [row["alarm"] for row in found] == alarms.alarm.astype(int).tolist()
-
-
-def test_a_local_scale_acts_as_in_whole_recordings(tmp_path: Path) -> None:
-    """Deviations, log-likelihoods and alarms, for rows with and without gaps."""
-    filter, path = situated(model().filter_), tmp_path / "model.psim"
-    save(filter, path)
-    wild = recordings(5, 1, 50).values * np.where(np.arange(50) < 25, 1.0, 3.0)[:, None]
-    with serving(path, step="none") as server:
-        for id, x in (("wild", wild), ("gappy", gappy(3))):
-            found = server.post(id, as_json(x[:20]), "?horizons=1,2,3")
-            found += [answer for row in as_json(x[20:]) for answer in server.post(id, row, "?horizons=1,2,3")]
-            close(found, answers_to(filter, Trajectories.of(x), 3), answer_names(("a", "b"), 3))
-            alarms = filter.alarms(Trajectories.of(x), 0.001)
-            assert [row["alarm"] for row in found] == alarms.alarm.astype(int).tolist()
-            usual = answers_to(replace(filter, local=None), Trajectories.of(x), 3)
-            assert np.abs(answers_to(filter, Trajectories.of(x), 3) - usual).max() > 0.1
 
 
 def test_answers_are_those_of_the_pipe(server: Serving, place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,10 +46,8 @@ class Session:
     def __init__(self, live: Live, ahead: int, step: float | None, bell: Bell | None) -> None:
         self.live = live
         self.bell = bell
-        # predictions beyond the window need recent observations, so do the derivative of random features and the scale
-        filter = live.filter
-        self.beyond = ahead > filter.features.window or isinstance(filter.regressors[0], RandomFourier)
-        self.beyond |= filter.local is not None
+        # predictions beyond the window need recent observations, and so does the derivative of random features
+        self.beyond = ahead > live.filter.features.window or isinstance(live.filter.regressors[0], RandomFourier)
         self.clock = 0
         self.times = RowTimes(step)
         self.here = self._position(live)
@@ -100,7 +98,7 @@ class Session:
         return Step(self, before, x, self._position(after))
 
     def _position(self, live: Live) -> Position:
-        """Recent observations are kept only if something needs them."""
+        """Recent observations are kept only if predictions beyond the window need them."""
         recent = live.state.recent[0] if self.beyond else NOTHING
         return Position(live.belief, recent, self.clock, live.unseen, live.late, live.doubt)
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psimlearn.evaluate.localscale import with_local_scale
 from psimlearn.filter import Filter
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.predict import (
@@ -18,15 +17,7 @@ from psimlearn.filter.predict import (
     row_and_ahead,
 )
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.uncertainty import (
-    BLENDS,
-    BLENDS_OF_SCALES,
-    Calibration,
-    InputsToCome,
-    Starting,
-    calibrated,
-    started,
-)
+from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting, calibrated, started
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import futures, late_before, settled
 from psimlearn.shapes import Bool, Float, Int
@@ -54,7 +45,6 @@ def with_calibration(filter: Filter, unseen: Sequence[Unseen], starts: Sequence[
         starts: filters with recordings whose first rows show how errors begin; without any, all ages count alike. It
             does no harm if the filter was fitted to them, as only the ratio of early errors to later ones counts.
     """
-    filter, unseen = with_local_scale(replace(filter, local=None), unseen, starts)
     calibration, errors = _measured(filter, unseen, "known", settled_only=bool(starts))
     filter = replace(
         filter,
@@ -125,8 +115,7 @@ def _measured(
     errors = _together(parts)
     if settled_only and errors.settled.any():
         errors = errors.at(errors.settled)
-    blends = BLENDS if filter.local is None else BLENDS_OF_SCALES
-    return calibrated(errors.of, errors.claimed, errors.doubt, blends), errors
+    return calibrated(errors.of, errors.claimed, errors.doubt), errors
 
 
 def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
@@ -136,19 +125,13 @@ def _started(filter: Filter, starts: Sequence[Unseen]) -> Starting:
     calibration = filter.calibration
     assert calibration is not None
     parts = [
-        _errors(
-            replace(other, starting=None, local=filter.local),
-            _beginnings(_thinned(data, horizon), horizon),
-            horizon,
-            unit,
-            "known",
-        )
+        _errors(replace(other, starting=None), _beginnings(_thinned(data, horizon), horizon), horizon, unit, "known")
         for other, data in starts
     ]
     errors = _together(parts)
     steps = np.broadcast_to(np.arange(1, horizon + 1), errors.of.shape[:2])
     variance = calibration.variance(steps, errors.claimed)
-    last = filter.usual(calibration)[calibration.furthest - 1]
+    last = calibration.base[calibration.furthest - 1]
     variance = np.where(np.isnan(variance), last, variance)
     if errors.doubt is not None:  # predictions before anything is seen do not add it
         variance = variance + np.where((errors.age == 0)[:, None, None], 0.0, errors.doubt)
@@ -178,13 +161,12 @@ def _errors(
     errors = (futures(held.values[plan.order], plan, horizon) - filter.ahead(state, horizon, inputs)) / unit
     claimed = claimed_variance(filter, state, horizon, inputs)
     if claimed is not None:
-        claimed *= 1 if filter.local is not None else relative**2  # a local scale has no unit
         claimed[:, filter.features.window :] = 0.0  # beyond the window beliefs claim nothing
     late = late_before(rollout.layout.x, plan)
     of_row, ahead = (None, None) if read is None else row_and_ahead(read, len(unit))
     return _Errors(
         errors,
-        claimed,
+        None if claimed is None else claimed * relative**2,
         None if ahead is None else ahead * relative**2,
         None if of_row is None else of_row * np.outer(relative, relative),
         plan.time - late,

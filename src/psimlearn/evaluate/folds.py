@@ -9,7 +9,7 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Int
 
-__all__ = ["cut", "folds", "group_folds", "halves", "time_folds"]
+__all__ = ["cut", "folds", "group_folds", "time_folds"]
 
 
 def folds(
@@ -79,12 +79,3 @@ def cut(recording: Trajectories, row: int) -> tuple[Trajectories, Trajectories]:
     """The rows of one recording before a row, and the others."""
     before, after = np.split(np.arange(len(recording.values)), [row])
     return recording.stretches([before]), recording.stretches([after])
-
-
-def halves(held: Trajectories) -> list[tuple[Trajectories, Trajectories]]:
-    """Two halves in both orders: every other recording, or one recording cut in the middle; none of under 4 rows."""
-    rows = len(held.values)
-    if len(held) == 1 and rows < 4:
-        return []
-    first, second = (held[::2], held[1::2]) if len(held) > 1 else cut(held, (rows + 1) // 2)
-    return [(first, second), (second, first)]

@@ -63,8 +63,7 @@ def _hidden(
     mean = other.scaling.undo(plan.packed(expected(other.recursion, rollout.held)))
     errors = (copies.values - mean)[rows, columns] / unit[columns]
     doubt = plan.packed(rollout.read_before)[rows, 0, columns] * (other.scaling.scale / unit)[columns] ** 2
-    claimed = replace(other, local=filter.local).claimed(rollout.before)
-    claimed = None if claimed is None else plan.packed(claimed)[rows]
+    claimed = None if other.variances is None else other.variances.variance(plan.packed(rollout.held))[rows, 0]
     variance = filter.calibration.variance(np.ones(len(rows), dtype=np.int64), claimed)
     return errors, variance[np.arange(len(rows)), columns], doubt
 

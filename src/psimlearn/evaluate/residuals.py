@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.evaluate.calibrate import Unseen, with_calibration
-from psimlearn.evaluate.folds import halves
+from psimlearn.evaluate.folds import cut
 from psimlearn.filter import Filter
 from psimlearn.filter.predict import foretold
 from psimlearn.recordings.trajectories import Trajectories
@@ -77,9 +77,18 @@ def cross_calibrated(unseen: Sequence[Unseen]) -> list[Unseen]:
     """
     crossed = []
     for filter, held in unseen:
-        for here, there in halves(held):
+        for here, there in _halves(held):
             crossed.append((with_calibration(filter, [(filter, here)]), there))
     return crossed
+
+
+def _halves(held: Trajectories) -> list[tuple[Trajectories, Trajectories]]:
+    """Two halves in both orders: every other recording, or one recording cut in the middle; none of under 4 rows."""
+    rows = len(held.values)
+    if len(held) == 1 and rows < 4:
+        return []
+    first, second = (held[::2], held[1::2]) if len(held) > 1 else cut(held, (rows + 1) // 2)
+    return [(first, second), (second, first)]
 
 
 def one_step_errors(unseen: Sequence[Unseen]) -> list[Float[np.ndarray, "_ n"]]:

@@ -40,14 +40,10 @@ def _as_sure(other: Filter, filter: Filter) -> Filter:
     """The other filter, as sure of its predictions as this one is: its uncertainty in the units of the other."""
     unit = filter.scaling.scale / other.scaling.scale
     calibration, starting = filter.calibration, filter.starting
-    scaled = 1 if filter.local is None else unit**2  # beliefs claim variances in the units of the other
     return replace(
         other,
-        calibration=None
-        if calibration is None
-        else calibration._replace(base=calibration.base * unit**2, gain=calibration.gain * scaled),
+        calibration=None if calibration is None else calibration._replace(base=calibration.base * unit**2),
         starting=None if starting is None else starting._replace(covariance=starting.covariance * np.outer(unit, unit)),
         covariance=filter.covariance * np.outer(unit, unit),
         in_gaps=filter.in_gaps,
-        local=filter.local,
     )

@@ -15,7 +15,6 @@ __all__ = ["header"]
 
 LINE = 118
 """The most letters in a line of numbers."""
-NO_LIKELIHOOD = "There is no log-likelihood: beliefs, or the movements of a stream, tell the variances of errors."
 
 
 def header(machine: Machine, name: str) -> str:
@@ -53,7 +52,7 @@ def _about(machine: Machine, name: str) -> list[str]:
     lines += [f"Rows have {machine.n} channels{inputs}, in the units of the recordings it was learnt from:"]
     lines += wrap(", ".join(map(_spoken, channels)), 110)
     lines += ["", f"A prediction within {machine.window} rows is read from the belief. {_of_gaps(machine)}"]
-    lines += [] if machine.likelihood else ["", NO_LIKELIHOOD]
+    lines += [] if machine.likelihood else ["", "There is no log-likelihood: beliefs claim variances of their own."]
     return [f" * {line}".rstrip() for line in lines]
 
 

@@ -82,7 +82,7 @@ class Machine(NamedTuple):
     span: Float[np.ndarray, "2 n"] | None
     """The bounds of values that are filled in."""
     likelihood: Likelihood | None
-    """None if beliefs, or the situation, claim variances, which only Python computes."""
+    """None if beliefs claim variances, which only Python computes."""
     names: tuple[str, ...] | None
 
     @property
@@ -171,8 +171,7 @@ def _likelihood(filter: Learnt, model: Innovations) -> Likelihood | None:
     ages = 1 if starting is None else 1 + len(starting.ratio)
     variance = np.tile(noise, (ages, len(horizon), 1))
     if calibration is not None:
-        claims = filter.variances is not None or filter.local is not None
-        if claims and calibration.gain[horizon - 1].any():
+        if filter.variances is not None and calibration.gain[horizon - 1].any():
             return None
         known = calibration.variance(horizon, None)
         variance[:] = np.where(np.isnan(known), noise, known)

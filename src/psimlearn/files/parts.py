@@ -11,7 +11,6 @@ from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
 from psimlearn.filter.ingaps import MOST_FACTOR, InGaps
-from psimlearn.filter.localscale import MOST_LOG, LocalScale
 from psimlearn.filter.thresholds import MOST_RATE, RATES, Thresholds
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.shapes import Float
@@ -184,28 +183,6 @@ def _check_in_gaps(group: Group) -> None:
     group.require("quantiles", rises, "quantiles of at least 0 that rise with their level")
 
 
-def _local_shapes(group: Group, known: Known) -> Shapes:
-    columns, knots = 3 if known.lags == 1 else 5, group.size("scores")
-    shapes = {"weights": (columns, known.n), "scores": (knots,), "logs": (knots,)}
-    return shapes | {"follows": (known.n, known.n), "floor": (known.n,)}
-
-
-def _check_local(group: Group) -> None:
-    all_finite(group)
-    scores, logs = group.arrays["scores"], group.arrays["logs"]
-    group.require("scores", np.diff(scores, prepend=-np.inf) > 0, "scores that rise")
-    group.require("logs", np.abs(logs) <= MOST_LOG, f"numbers from {-MOST_LOG:g} to {MOST_LOG:g}")
-    group.require("logs", np.diff(logs, prepend=-np.inf) >= 0, "sizes that never fall with their score")
-    group.require("floor", group.arrays["floor"] > 0, "numbers above 0")
-
-
-LOCAL: Codec[LocalScale, Known] = Codec(
-    arrays=LocalScale._asdict,
-    shapes=_local_shapes,
-    check=_check_local,
-    build=lambda group, _: LocalScale(**group.arrays),
-)
-
 IN_GAPS: Codec[InGaps, Known] = Codec(
     arrays=InGaps._asdict,
     shapes=lambda _, __: {"factor": (1,), "quantiles": (len(LEVELS),)},
@@ -242,7 +219,6 @@ PARTS: dict[str, Codec[Any, Known]] = {
     "calibration_blind": replace(CALIBRATION, shapes=_with_inputs),
     "calibration_next": replace(CALIBRATION, shapes=_with_feedthrough),
     "starting": STARTING,
-    "local": LOCAL,
     "in_gaps": IN_GAPS,
     "thresholds": THRESHOLDS,
     "hinting": HINTING,
@@ -254,7 +230,6 @@ OPTIONAL = (
     "calibration_blind",
     "calibration_next",
     "starting",
-    "local",
     "in_gaps",
     "thresholds",
     "hinting",

@@ -23,7 +23,7 @@ def last_row(streams: Streams) -> tuple[State, Float[np.ndarray, "b n"], Float[n
         x[streams.missing] = np.nan
     of_row = doubt_of_row(streams.filter, streams.doubt_before)
     unseen, late = (np.broadcast_to(count, len(clock)) for count in (streams.unseen_before, streams.late_before))
-    return State(streams.held, streams.recent_before, np.maximum(clock - 1, 0), unseen, late), x, of_row
+    return State(streams.held, streams.recent, np.maximum(clock - 1, 0), unseen, late), x, of_row
 
 
 def hints_at_last_row(streams: Streams) -> Float[np.ndarray, "b h"]:

@@ -13,7 +13,6 @@ from psimlearn.filter.features import Features, Variances
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.ingaps import InGaps
 from psimlearn.filter.layout import controls
-from psimlearn.filter.localscale import LocalScale
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, Fill, Recursion, State
@@ -55,8 +54,6 @@ class Learnt:
     """The same within the window, for filters with feed-through, if only the next inputs are known."""
     starting: Starting | None = None
     """How errors of the first rows of a stream differ from later ones, on the recordings of training."""
-    local: LocalScale | None = None
-    """The size of errors in each situation, if it explains errors on recordings not fitted to."""
     in_gaps: InGaps | None = None
     """How errors inside gaps compare with the doubt about them, on recordings not fitted to."""
     thresholds: Thresholds | None = None
@@ -99,16 +96,6 @@ class Learnt:
     def doubt_factor(self) -> float:
         """The factor of the variance that doubt adds; 1 for filters of older versions."""
         return 1.0 if self.in_gaps is None else float(self.in_gaps.factor[0])
-
-    def claimed(self, state: State) -> Float[np.ndarray, "b n"] | None:
-        """The variances that beliefs, or the situation, claim for the next row; None if nothing claims any."""
-        if self.variances is not None:
-            return self.variances.variance(state.belief)[:, 0]
-        return None if self.local is None else self.local.variance(self.features.observations(state.belief), state)
-
-    def usual(self, calibration: Calibration) -> Float[np.ndarray, "horizon n"]:
-        """The variances of errors where no situation is known; local scales are 1 on average."""
-        return calibration.base if self.local is None else calibration.base + calibration.gain
 
     def measured(self, inputs: InputsToCome) -> Calibration | None:
         """The calibration of predictions that know these inputs; None if there is none."""

@@ -136,7 +136,7 @@ def _errors(
     belief, unseen = before.belief, np.broadcast_to(before.unseen, len(x))
     variance = np.broadcast_to(np.diag(filter.covariance), x.shape)
     if filter.calibration is not None:
-        claimed = filter.claimed(before)
+        claimed = None if filter.variances is None else filter.variances.variance(belief)[:, 0]
         horizon = np.ones_like(unseen) if treats_exactly(filter) else unseen + 1
         known = filter.calibration.variance(np.minimum(horizon, filter.calibration.furthest), claimed)
         variance = np.where(np.isnan(known), variance, known)

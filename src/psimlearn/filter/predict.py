@@ -133,8 +133,7 @@ def _of_empty_rows(filter: Learnt, state: State, horizon: Int[np.ndarray, "b ste
     assert calibration is not None
     empty = np.broadcast_to(np.where(np.asarray(state.age) > 0, state.unseen, 0), len(horizon))[:, None]
     near, far = (np.minimum(steps, calibration.furthest) - 1 for steps in (horizon, horizon + empty))
-    usual = filter.usual(calibration)
-    return np.asarray(np.maximum(usual[far] - usual[near], 0.0))
+    return np.asarray(np.maximum(calibration.base[far] - calibration.base[near], 0.0))
 
 
 def doubt_of(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b steps n"] | None:
@@ -185,7 +184,7 @@ def _beyond(
     growth = np.broadcast_to(growth, (len(horizon), *growth.shape[-2:]))
     rows = np.arange(len(horizon))[:, None]
     grown = growth[rows, horizon - 1] / growth[:, last - 1 : last]
-    return np.where(np.isnan(variance), filter.usual(calibration)[last - 1] * np.maximum(grown, 1.0), variance)
+    return np.where(np.isnan(variance), calibration.base[last - 1] * np.maximum(grown, 1.0), variance)
 
 
 def inputs_to_come(filter: Learnt, steps: int, given: bool, knows_next: bool) -> InputsToCome:
@@ -207,14 +206,10 @@ def inputs_to_come(filter: Learnt, steps: int, given: bool, knows_next: bool) ->
 def claimed_variance(
     filter: Learnt, state: State, steps: int, future_inputs: Float[np.ndarray, "b steps p"] | None = None
 ) -> Float[np.ndarray, "b steps n"] | None:
-    """Return the variances that beliefs claim for the next rows, standardised; None if nothing claims any.
-
-    The situation claims one variance for all of them, which calibration scales by the steps ahead.
-    """
-    if filter.variances is not None:
-        return _read(filter, filter.variances.variance, state, steps, future_inputs)
-    local = filter.claimed(state)
-    return None if local is None else np.repeat(local[:, None], steps, axis=1)
+    """Return the variances that beliefs claim for the next rows, standardised; None if their features claim none."""
+    if filter.variances is None:
+        return None
+    return _read(filter, filter.variances.variance, state, steps, future_inputs)
 
 
 def _read(

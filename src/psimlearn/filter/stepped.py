@@ -78,7 +78,7 @@ class SteppedStreams(Streams):
     def __init__(self, filter: Learnt, n_streams: int) -> None:
         super().__init__(filter, n_streams)
         self.belief, self.recent, *_ = start(filter, n_streams)
-        self.held, self.recent_before = self.belief, self.recent
+        self.held = self.belief
         self.controls = np.empty((n_streams, 0))
 
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
@@ -87,8 +87,7 @@ class SteppedStreams(Streams):
         with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
             after = step(self.filter, State(self.belief, self.recent, self.clock, 0, self.late), x, u, next_u)
         self.controls = self.filter.controls(u, next_u, len(x))
-        self.held, self.recent_before = self.belief, self.recent
-        self.belief, self.recent = after.belief, after.recent
+        self.held, self.belief, self.recent = self.belief, after.belief, after.recent
         self._note(x)
         self._time += 1
 

@@ -122,12 +122,8 @@ class FoldedStreams(Streams):
     @property
     def recent(self) -> Float[np.ndarray, "b lags n"]:
         """The last observations, newest first, standardised and filled."""
-        return self._recent(self._rows[1])
-
-    @property
-    def recent_before(self) -> Float[np.ndarray, "b lags n"]:
-        """The same before the last row."""
-        return self._recent(self._rows[0])
+        scale = self.filter.scaling.scale
+        return np.asarray(self._by_stream(self._rows[1].recent).reshape(-1, self.filter.lags, len(scale)) / scale)
 
     @property
     def controls(self) -> Float[np.ndarray, "b q"]:
@@ -203,11 +199,6 @@ class FoldedStreams(Streams):
         self.doubt_before, self.doubt = self.doubt, taken.doubt
         self.corrected = taken.hints if filter.hinting is not None else None
         self._note(x)
-
-    def _recent(self, row: Column) -> Float[np.ndarray, "b lags n"]:
-        """The observations in a row, standardised."""
-        scale = self.filter.scaling.scale
-        return np.asarray(self._by_stream(row.recent).reshape(-1, self.filter.lags, len(scale)) / scale)
 
     def _standardised_inputs(self, row: Column) -> Float[np.ndarray, "b q"]:
         """The inputs of a row, standardised."""

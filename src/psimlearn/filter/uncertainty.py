@@ -1,7 +1,6 @@
 """The size of prediction errors, measured on recordings that the filter was not fitted to."""
 
 import warnings
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from psimlearn.checks import number
 from psimlearn.filter.gaps import among_seen, error_covariance
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["BLENDS", "BLENDS_OF_SCALES", "LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated"]
+__all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated"]
 __all__ += ["Misfit", "Starting", "between", "joint_misfit", "misfit", "started"]
 
 InputsToCome = Literal["known", "next known", "unknown"]
@@ -26,8 +25,6 @@ LEAST_VARIANCE = 1e-24
 """The least variance of errors, in squared units of the channel: that of a constant channel."""
 BLENDS = (0.0, 0.25, 0.5, 0.75, 0.9)
 """The shares that calibration tries for the variance that a belief claims."""
-BLENDS_OF_SCALES = (0.999,)
-"""The same for a local scale, which was tried on other recordings; constant channels are told by the base."""
 
 
 class Calibration(NamedTuple):
@@ -152,7 +149,6 @@ def calibrated(
     errors: Float[np.ndarray, "rows horizon n"],
     own: Float[np.ndarray, "rows horizon n"] | None,
     doubt: Float[np.ndarray, "rows horizon n"] | None = None,
-    blends: Sequence[float] = BLENDS,
 ) -> Calibration:
     """The split-conformal calibration from held-out errors, NaN where nothing was observed.
 
@@ -170,7 +166,7 @@ def calibrated(
             continue
         added = np.zeros(len(e)) if doubt is None else doubt[seen, j, c]
         share = _without(e**2, added)
-        base[j, c], gain[j, c] = _blend(share * e**2, None if own is None else own[seen, j, c], blends)
+        base[j, c], gain[j, c] = _blend(share * e**2, None if own is None else own[seen, j, c])
         variance = base[j, c] if own is None else base[j, c] + gain[j, c] * own[seen, j, c]
         quantiles[:, j, c] = _conformal(np.abs(e) / np.sqrt(variance + added))
     return Calibration(base, gain, quantiles)
@@ -189,16 +185,14 @@ def _without(squares: Float[np.ndarray, " rows"], added: Float[np.ndarray, " row
     return np.asarray(base / (base + added))
 
 
-def _blend(
-    squares: Float[np.ndarray, " rows"], claimed: Float[np.ndarray, " rows"] | None, blends: Sequence[float]
-) -> tuple[float, float]:
+def _blend(squares: Float[np.ndarray, " rows"], claimed: Float[np.ndarray, " rows"] | None) -> tuple[float, float]:
     """The base and the gain of the variance of errors, given their squares."""
     mean = max(float(squares.mean()), LEAST_VARIANCE)
     if claimed is None or not claimed.mean() > 0:
         return mean, 0.0
     ratio = mean / float(claimed.mean())
     best, least = 0.0, np.inf
-    for share in blends:
+    for share in BLENDS:
         variance = (1 - share) * mean + share * ratio * claimed
         nats = float(np.mean(np.log(variance) + squares / variance))  # twice the mean of -log N, up to a constant
         if nats < least:
