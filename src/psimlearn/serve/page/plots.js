@@ -68,7 +68,7 @@ function channelPlot(where, width, height, sync, onZoom, shades) {
   const none = { points: { show: false } };
   return new uPlot({
     width, height, legend: { show: false }, axes: axes(height), scales: { x: { time: false } },
-    cursor: { sync: { key: sync }, drag: { x: true, y: false, setScale: true }, points: { size: 6 } },
+    cursor: { sync: { key: sync }, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
     series: [{}, 
       { stroke: palette.seen, width: 1, points: { show: true, size: 4, fill: palette.seen, stroke: palette.seen }, spanGaps: false, paths: () => null },
       { stroke: palette.ours, width: 1.8, ...none, spanGaps: false },
@@ -83,7 +83,7 @@ function channelPlot(where, width, height, sync, onZoom, shades) {
 function likelihoodPlot(where, width, height, sync, onZoom, shades) {
   return new uPlot({
     width, height, legend: { show: false }, axes: axes(height), scales: { x: { time: false } },
-    cursor: { sync: { key: sync }, drag: { x: true, y: false, setScale: true }, points: { size: 6 } },
+    cursor: { sync: { key: sync }, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
     series: [{}, { stroke: palette.fan, width: 1.2, points: { show: false }, spanGaps: false }],
     hooks: { setSelect: [onZoom] }, plugins: [shading(shades)],
   }, [[0], [null]], where);
