@@ -28,8 +28,9 @@ Row = Mapping[Any, float]
 class Learning:
     """A filter that learns from rows, one after the other, with names for channels and inputs."""
 
-    def __init__(self, psim: PSIM, grace: int, block: int) -> None:
-        self.psim, self.grace, self.block = psim, grace, block
+    def __init__(self, grace: int, block: int, window: int | str, settings: Mapping[str, Any] | None) -> None:
+        self.grace, self.block = grace, block
+        self.psim = PSIM(window, **({"random_state": 0} | dict(settings or {})))
         self.rows: list[tuple[Row, Row]] = []
         """The rows not yet learnt from, after the rows to begin with again."""
         self.n_old = 0
@@ -116,7 +117,7 @@ class PSIMOnlineForecaster(imported("river.time_series.base", "river").Forecaste
         self, grace: int = 200, block: int = 100, window: int | str = "auto", settings: dict[str, Any] | None = None
     ) -> None:
         self.grace, self.block, self.window, self.settings = grace, block, window, settings
-        self._learning = Learning(PSIM(window, **({"random_state": 0} | (settings or {}))), grace, block)
+        self._learning = Learning(grace, block, window, settings)
         self._several = False
 
     def learn_one(self, y: Any, x: Row | None = None) -> None:
@@ -153,7 +154,7 @@ class PSIMAnomaly(imported("river.base", "river").AnomalyDetector):  # type: ign
         self, grace: int = 200, block: int = 100, window: int | str = "auto", settings: dict[str, Any] | None = None
     ) -> None:
         self.grace, self.block, self.window, self.settings = grace, block, window, settings
-        self._learning = Learning(PSIM(window, **({"random_state": 0} | (settings or {}))), grace, block)
+        self._learning = Learning(grace, block, window, settings)
 
     def learn_one(self, x: Row) -> None:
         """Take a row."""

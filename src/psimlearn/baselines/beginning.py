@@ -5,13 +5,10 @@ import numpy as np
 from psimlearn.baselines.innovations import InnovationsModel
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.shapes import Float
-from psimlearn.train.levels import level, one_step_errors, sensitivities
+from psimlearn.train.levels import level, whitened
 from psimlearn.train.systems import System, settled
 
 __all__ = ["begun"]
-
-BLOWN_UP = 1e6
-"""A filter has diverged if an error is this many times larger than anything observed."""
 
 
 def begun(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule, first_rows: int) -> InnovationsModel:
@@ -27,14 +24,10 @@ def begun(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule, first_
         first_rows: how many rows of each recording tell how much first states differ.
     """
     A, C, K, V, shrunk = system
-    e = one_step_errors(system, x, plan)
-    if (
-        not np.abs(e).max() < BLOWN_UP * np.abs(x).max()
-    ):  # a filter that diverged has no beginning, and its errors exclude it
+    found = whitened(system, x, plan)
+    if found is None:  # a filter that diverged has no beginning, and its errors exclude it
         return InnovationsModel(A, C, K, V, np.zeros(len(C)), np.zeros(len(A)), np.zeros_like(A), shrunk)
-    root = np.linalg.cholesky(V)
-    e = np.linalg.solve(root, e.T).T
-    D = np.linalg.solve(root, sensitivities(system, len(plan.starts) - 1))
+    D, e = found
     theta = level(D, e, plan)
     seen, m = _spread(D[:first_rows], e - (D @ theta)[plan.time], plan)
     usual = settled(A, K @ V @ K.T)

@@ -13,7 +13,7 @@ import numpy as np
 from psimlearn.filter.doubt import one_after_another
 from psimlearn.filter.folded import Folded, Map, fold, foldable, folded_map
 from psimlearn.filter.learnt import Learnt, remembered, start
-from psimlearn.filter.step import State
+from psimlearn.filter.step import State, inputs
 from psimlearn.filter.stepping import step
 from psimlearn.shapes import Bool, Float, Int
 
@@ -162,10 +162,10 @@ def _take_folded(
     recent = _recent(filter, state, filter.scaling(x), plan)
     controls = filter.controls(u, u, len(x))
     z = np.concatenate([np.empty((len(x), r)), recent.reshape(len(x), -1), controls], axis=1)
-    fed = filter.feedback(state.belief)
+    fed, boxed = inputs(filter.recursion, state.belief), machine.boxes(len(state.belief))
     for i, k in zip(plan.first, plan.active, strict=True):
         z[i : i + k, :r] = fed[:k]
-        fed = filter.feedback.boxed(machine.feed(z[i : i + k]))
+        fed = boxed(machine.feed(z[i : i + k]))
     belief, clock = _reader(filter)(z), _by_time(state.clock, plan) + np.repeat(np.arange(len(plan.first)), plan.active)
     k, late = len(state.clock), _by_time(np.broadcast_to(state.late, len(state.clock)), plan)
     unseen = np.zeros(len(x), dtype=np.int64)

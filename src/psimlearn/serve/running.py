@@ -82,9 +82,8 @@ def _round(served: Served, kept: Kept, streams: Sequence[Came], steps: int) -> t
     result = taken(served, kept, Rows(np.concatenate(xs), np.concatenate(us), lengths), steps)
     starts = np.cumsum(lengths) - lengths
     columns = (result.answers, result.rings, result.channel)
-    if int(lengths.sum()) == sum(
-        map(len, places)
-    ):  # nothing was missed: views, as copies would cost more than the rest
+    if int(lengths.sum()) == sum(map(len, places)):
+        # nothing was missed: views, as copies would cost more than the rest
         ends = (starts + lengths).tolist()
         return result.kept, [
             Answered(result.answers[a:b], result.rings[a:b], result.channel[a:b])

@@ -9,7 +9,21 @@ from psimlearn.recordings.schedule import Schedule
 from psimlearn.shapes import Float
 from psimlearn.train.systems import System
 
-__all__ = ["level", "one_step_errors", "sensitivities"]
+__all__ = ["level", "one_step_errors", "sensitivities", "whitened"]
+
+BLOWN_UP = 1e6
+"""A filter has diverged if an error is this many times larger than anything observed."""
+
+
+def whitened(
+    system: System, x: Float[np.ndarray, "rows n"], plan: Schedule
+) -> tuple[Float[np.ndarray, "times n p"], Float[np.ndarray, "rows n"]] | None:
+    """Sensitivities and one-step errors of a filter, in units of its innovations; None if it diverged."""
+    e = one_step_errors(system, x, plan)
+    if not np.abs(e).max() < BLOWN_UP * np.abs(x).max():
+        return None
+    root = np.linalg.cholesky(system.V)
+    return np.linalg.solve(root, sensitivities(system, len(plan.starts) - 1)), np.linalg.solve(root, e.T).T
 
 
 def one_step_errors(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule) -> Float[np.ndarray, "rows n"]:

@@ -19,14 +19,12 @@ from psimlearn.filter import Feedback, Linear
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.windows import futures, histories
 from psimlearn.shapes import Float
-from psimlearn.train.levels import level, one_step_errors, sensitivities
+from psimlearn.train.levels import level, whitened
 from psimlearn.train.systems import System, observability, stabilised, steady_gain
 
 __all__ = ["Related", "Start", "Weighting", "columns", "first_step", "readout", "realised", "related", "started"]
 
 Weighting = Literal["cva", "n4sid"]
-BLOWN_UP = 1e6
-"""A filter has diverged if an error is this many times larger than anything observed."""
 FAINT = 1e-6
 """Added to the variances of standardised features, so that their inverse exists."""
 
@@ -119,11 +117,10 @@ class Start(NamedTuple):
 
 def started(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule) -> Start:
     """Complete a system of standardised, scheduled rows by the level and the first state with the least errors."""
-    errors, r = one_step_errors(system, x, plan), len(system.A)
-    if not np.abs(errors).max() < BLOWN_UP * np.abs(x).max():
+    found, r = whitened(system, x, plan), len(system.A)
+    if found is None:
         return Start(system, np.zeros(x.shape[1]), np.zeros(r))  # it diverged, and its errors exclude it
-    whiten = np.linalg.inv(np.linalg.cholesky(system.V))
-    theta = level(whiten @ sensitivities(system, len(plan.starts) - 1), errors @ whiten.T, plan)
+    theta = level(*found, plan)
     return Start(system, theta[r:], theta[:r])
 
 
