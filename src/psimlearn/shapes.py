@@ -1,7 +1,7 @@
 """Shapes in annotations, such as `Float[np.ndarray, "rows n"]`.
 
-Type checkers and the tests read them with jaxtyping. A program that runs a filter needs no jaxtyping: there an
-annotation means the array alone.
+The tests check them with jaxtyping. Type checkers read `Float[array, shape]` as `Annotated[array, shape]`, as jaxtyping
+tells them to. Neither a program that runs a filter nor a user's type checker needs jaxtyping.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["Bool", "Float", "Int", "UInt8"]
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool as Bool
-    from jaxtyping import Float as Float
-    from jaxtyping import Int as Int
-    from jaxtyping import UInt8 as UInt8
+    from typing import Annotated as Bool
+    from typing import Annotated as Float
+    from typing import Annotated as Int
+    from typing import Annotated as UInt8
 else:
 
     class Float:

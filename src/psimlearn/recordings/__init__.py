@@ -5,7 +5,8 @@ bring other libraries, so they are imported from their modules.
 """
 
 from psimlearn.recordings.alphabet import Alphabet, Symbol
+from psimlearn.recordings.shards import Shards
 from psimlearn.recordings.trajectories import Trajectories, as_trajectories
 from psimlearn.recordings.trajectory import Trajectory
 
-__all__ = ["Alphabet", "Symbol", "Trajectories", "Trajectory", "as_trajectories"]
+__all__ = ["Alphabet", "Shards", "Symbol", "Trajectories", "Trajectory", "as_trajectories"]

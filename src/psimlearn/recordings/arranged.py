@@ -7,6 +7,7 @@ import numpy as np
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.recordings.categories import one_hot
 from psimlearn.recordings.cells import MISSING
 from psimlearn.recordings.regular import Timing, check_inputs, regular
 from psimlearn.recordings.selection import Table
@@ -80,15 +81,18 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
 
 def _rows_by_id(cells: Sequence[Hashable], name: str) -> dict[Any, Int[np.ndarray, " T"]]:
     """The table's rows of each recording, by id."""
-    rows: dict[Any, list[int]] = {}
-    for row, cell in enumerate(cells):
-        rows.setdefault(cell, []).append(row)
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    edges = np.flatnonzero(column[1:] != column[:-1]) + 1  # rows of one recording follow each other, as a rule
+    rows: dict[Any, list[np.ndarray]] = {}
+    for run in np.split(np.arange(len(cells)), edges):
+        rows.setdefault(cells[run[0]], []).append(run)
     if None in rows:
         raise DataError(
-            f"column {name!r}, frame row {rows[None][0]}: required a trajectory id, received an empty cell. Fill it in "
-            "or drop the row."
+            f"column {name!r}, frame row {rows[None][0][0]}: required a trajectory id, received an empty cell. Fill it "
+            "in or drop the row."
         )
-    return {id: np.array(members) for id, members in rows.items()}
+    return {id: np.concatenate(runs) for id, runs in rows.items()}
 
 
 def _channels(table: Table, roles: Roles) -> Float[np.ndarray, "rows n"]:
@@ -104,7 +108,7 @@ def _encoded(table: Table, names: Sequence[str], categories: Mapping[str, Alphab
         return table.numbers(names)
     return np.concatenate(
         [
-            categories[name].one_hot(words_as_symbols(table.kept[name], categories[name]), f"column {name!r}")
+            one_hot(words_as_symbols(table.kept[name], categories[name]), categories[name], name)
             if name in categories
             else table.numbers([name])
             for name in names

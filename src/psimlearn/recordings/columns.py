@@ -10,7 +10,7 @@ from psimlearn.recordings.arrays import is_number
 from psimlearn.recordings.times import Times, times_of
 from psimlearn.shapes import Bool, Float
 
-__all__ = ["called", "column_times", "missing", "numbers"]
+__all__ = ["called", "column_times", "holds_words", "missing", "numbers", "words"]
 
 
 def called(column: "nw.Series[Any]") -> str:
@@ -28,6 +28,18 @@ def numbers(column: "nw.Series[Any]", where: str) -> Float[np.ndarray, " rows"]:
             "channels, inputs and hints. Text that stands for symbols is learnt with features='onehot'."
         )
     return column.cast(nw.Float64).fill_null(float("nan")).to_numpy().astype(np.float64)
+
+
+def holds_words(column: "nw.Series[Any]") -> bool:
+    """Whether a column holds categories or text, and no numbers; true and false are numbers."""
+    if column.dtype == nw.Object:
+        return not all(map(is_number, column.to_list()))
+    return column.dtype in (nw.String, nw.Categorical, nw.Enum)
+
+
+def words(column: "nw.Series[Any]") -> list[Any]:
+    """The cells of a column of words; None where there is none."""
+    return [None if absent else cell for cell, absent in zip(column.to_list(), missing(column), strict=True)]
 
 
 def missing(column: "nw.Series[Any]") -> Bool[np.ndarray, " rows"]:

@@ -1,11 +1,8 @@
-"""Recordings as callers hold them, and results in the same form: a list for a list, a frame for a frame.
-
-Recordings of numbers and of symbols become one value, `Received`; a symbolic one also turns probabilities into symbols.
-"""
+"""Recordings as callers hold them, of numbers or of symbols, become one value, `Received`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -14,71 +11,49 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, sequences_of
 from psimlearn.recordings.arrays import is_dictionary, unmasked
 from psimlearn.recordings.frames import is_frame, packed_frame
-from psimlearn.recordings.names import places
+from psimlearn.recordings.framing import Framing
+from psimlearn.recordings.index import Keys, levels
+from psimlearn.recordings.names import listed, places
+from psimlearn.recordings.received import Form, Received
+from psimlearn.recordings.recoded import recoded
 from psimlearn.recordings.regular import Timing
+from psimlearn.recordings.roles import Roles
 from psimlearn.recordings.trajectories import Trajectories, as_trajectories
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.shapes import Float, Int
 
-__all__ = ["Form", "Received", "in_order", "is_table", "received", "received_symbols"]
-
-Form = Literal["table", "frame", "long", "cube", "list", "dict"]
-"""One recording, as a table of rows or a data frame; or several: a long frame, one 3-D array, a list, a dictionary."""
-
-
-class Received(NamedTuple):
-    """Recordings, and the form in which they came."""
-
-    trajectories: Trajectories
-    form: Form
-    source: Any = None
-    """The data frame, if the recordings came as one."""
-    alphabet: Alphabet | None = None
-    """The symbols in which answers about channels are given; None gives numbers."""
-    rows: Int[np.ndarray, " rows"] | None = None
-    """The packed row of each row of the data frame; None if they are the same."""
-
-    def returned(self, rows: np.ndarray, *, channels: bool = False) -> Any:
-        """An array with one entry per row, in the caller's form.
-
-        Args:
-            rows: one entry for each packed row.
-            channels: whether entries are channels: then a frame comes back for a frame, and the likeliest symbols for
-                probabilities of symbols.
-        """
-        if self.form in ("frame", "long"):
-            rows = rows if self.rows is None else rows[self.rows]
-            return _framed(rows, self.source) if channels else rows
-        answers = self._decoded(rows) if channels else rows
-        if self.form == "table":
-            return answers
-        parts = np.split(answers, self.trajectories.offsets[1:-1])
-        if self.form == "dict":
-            return dict(zip(self.trajectories.ids or (), parts, strict=True))
-        return np.stack(parts) if self.form == "cube" else parts
-
-    def one_each(self, rows: Float[np.ndarray, "m *rest"]) -> np.ndarray:
-        """Channels with one entry per trajectory; a single recording comes back without the axis of trajectories."""
-        answers = self._decoded(rows)
-        return np.asarray(answers[0]) if self.form in ("table", "frame") else answers
-
-    def _decoded(self, rows: Float[np.ndarray, "*rows n"]) -> np.ndarray:
-        return rows if self.alphabet is None else self.alphabet.likeliest(rows)
+__all__ = [
+    "are_frames",
+    "in_order",
+    "inputs_to_come",
+    "is_table",
+    "received",
+    "received_symbols",
+]
 
 
-def received(recordings: Any, names: Sequence[str] | None = None, step: float | None = None) -> Received:
+def received(
+    recordings: Any,
+    names: Sequence[str] | None = None,
+    step: float | None = None,
+    roles: Roles | None = None,
+    *,
+    sort: bool = False,
+) -> Received:
     """Take recordings of numbers in any form that `PSIM` accepts.
 
-    A 2-D array, a nested list of numbers or a data frame is one recording, unless the index of the frame has the levels
-    id and time; a 3-D array is (trajectory, time, channel); anything else is packed by `Trajectories.of`.
+    A 2-D array, a nested list of numbers or a data frame is one recording, unless an id tells the rows of the frame
+    apart; a 3-D array is (trajectory, time, channel); anything else is packed by `Trajectories.of`.
 
     Args:
         recordings: in any form.
         names: the channels in the order that is needed; recordings with names must have the same.
         step: the seconds between rows that frames with times must have; None for the usual distance of their rows.
+        roles: the meaning of the columns of frames, as a model remembers it; None if there is none to remember.
+        sort: whether the rows of frames with times may come in any order.
     """
-    if is_frame(recordings):
-        return _received_frame(recordings, names, step)
+    if are_frames(recordings):
+        return _received_frames(recordings, names, roles, step, sort)
     if is_table(recordings):
         return Received(Trajectories.of(np.asarray(unmasked(recordings))), "table")
     frames = is_dictionary(recordings) or (isinstance(recordings, list | tuple) and any(map(is_frame, recordings)))
@@ -86,6 +61,8 @@ def received(recordings: Any, names: Sequence[str] | None = None, step: float | 
     data = in_order(data, names)
     if is_dictionary(recordings):
         return Received(data, "dict")
+    if isinstance(recordings, Trajectories):
+        return Received(data if roles is None else recoded(data, roles), "packed")
     return Received(data, "cube" if getattr(recordings, "ndim", 0) == 3 else "list")
 
 
@@ -97,15 +74,87 @@ def in_order(data: Trajectories, names: Sequence[str] | None) -> Trajectories:
     return replace(data, values=data.values[:, order], names=tuple(names))
 
 
-def _received_frame(frame: Any, names: Sequence[str] | None, step: float | None) -> Received:
-    """One frame: its answers have one row for each row of the frame, also where holes were filled."""
-    packed, source = packed_frame(frame, timing=Timing("auto" if step is None else step), strict=True)
+def are_frames(recordings: Any) -> bool:
+    """Whether this is a frame, or a list or a dictionary of frames, at least one, and nothing else."""
+    parts = _parts(recordings)
+    return isinstance(parts, list | tuple) and len(parts) > 0 and all(map(is_frame, parts))
+
+
+def _parts(recordings: Any) -> Any:
+    """The entries of a list or a dictionary, or a list with the one frame."""
+    if is_frame(recordings):
+        return [recordings]
+    return list(recordings.values()) if is_dictionary(recordings) else recordings
+
+
+def _received_frames(
+    recordings: Any, names: Sequence[str] | None, roles: Roles | None, step: float | None, sort: bool
+) -> Received:
+    """Frames: their answers have one row for each of their rows, in the same order, also where holes were filled."""
+    alone, frames = is_frame(recordings), _parts(recordings)
+    given = Roles() if roles is None else _present(roles, frames)
+    timing = Timing(None if given.by_rows else "auto" if step is None else step, sort=sort)
+    packed, source = packed_frame(recordings, given, timing, strict=True)
     data = in_order(Trajectories(*packed), names)
-    if data.names is not None and data.names != packed.names:
-        frame = nw.from_native(frame).select(*data.names).to_native()
+    if roles is None:
+        data = replace(data, roles=None)  # nobody has told a meaning: the next frames are read as strictly
     rows = np.empty(int(np.sum(source >= 0)), dtype=np.int64)
     rows[source[source >= 0]] = np.flatnonzero(source >= 0)
-    return Received(data, "frame" if data.ids is None else "long", frame, rows=rows)
+    ends = np.cumsum([len(frame) for frame in frames])[:-1]
+    framings = [_framing(f, r, data, given) for f, r in zip(frames, np.split(rows, ends), strict=True)]
+    form: Form = (
+        "dict" if is_dictionary(recordings) else "list" if not alone else "frame" if data.ids is None else "long"
+    )
+    return Received(data, form, tuple(framings))
+
+
+def _present(roles: Roles, frames: Sequence[Any]) -> Roles:
+    """The roles of a model for these frames, which need have neither its id nor its time nor its hints."""
+
+    def there(name: Any) -> bool:
+        return all(name in _columns(frame) or _in_index(frame, name) for frame in frames)
+
+    id, time = (name if name is not None and there(name) else None for name in (roles.id, roles.time))
+    hints = roles.hints if all(map(there, roles.hints)) else ()
+    return roles._replace(id=id, time=time, channels=None, hints=hints)
+
+
+def inputs_to_come(frames: Any, roles: Roles, data: Trajectories) -> list[Float[np.ndarray, "steps p"]]:
+    """The inputs of the rows after each recording, from frames with the columns of a model's inputs.
+
+    Args:
+        frames: a frame for one recording, a long frame with the id of the model, or a list or dictionary of frames.
+        roles: the meaning of the columns, as the model remembers it.
+        data: the recordings.
+    """
+    given = _present(roles, _parts(frames))._replace(channels=(), hints=())
+    packed = packed_frame(frames, given, Timing(None, sort=given.time is not None)).packed
+    assert packed.inputs is not None
+    parts = np.split(packed.inputs, packed.offsets[1:-1])
+    if packed.ids is None or data.ids is None:
+        return parts
+    found = dict(zip(packed.ids, parts, strict=True))
+    if absent := [id for id in data.ids if id not in found]:
+        raise DataError(f"future_inputs: required rows for the ids {listed(absent)}, received none. Add them.")
+    return [found[id] for id in data.ids]
+
+
+def _columns(frame: Any) -> list[Any]:
+    """The columns of a frame; none if it is of an unknown library, which its reader refuses in words."""
+    known = nw.from_native(frame, pass_through=True)
+    return list(known.columns) if isinstance(known, nw.DataFrame) else []
+
+
+def _in_index(frame: Any, name: Any) -> bool:
+    return nw.dependencies.is_pandas_dataframe(frame) and name in frame.index.names
+
+
+def _framing(frame: Any, rows: Int[np.ndarray, " rows"], data: Trajectories, roles: Roles) -> Framing:
+    """A frame, and where its channels, ids and times stand."""
+    columns = _columns(frame)
+    named = Keys(*(name if name in columns else None for name in (roles.id, roles.time)))
+    channels = [name for name in columns if name not in roles.beside] if data.names is None else list(data.names)
+    return Framing(frame, rows, channels, named, levels(frame, roles.id, roles.time), roles.time_format)
 
 
 def received_symbols(recordings: Any, alphabet: Alphabet | None = None) -> Received:
@@ -122,7 +171,8 @@ def received_symbols(recordings: Any, alphabet: Alphabet | None = None) -> Recei
     else:
         single = sequences_of(recordings)[1]
         data = Trajectories.of_symbols(recordings, alphabet=alphabet)
-    return Received(data, "table" if single else "list", alphabet=data.alphabet)
+    packed = isinstance(recordings, Trajectories)
+    return Received(data, "table" if single else "packed" if packed else "list", alphabet=data.alphabet)
 
 
 def is_table(recordings: Any) -> bool:
@@ -157,11 +207,3 @@ def _check_alphabet(given: Alphabet | None, required: Alphabet | None) -> None:
             f"{None if given is None else list(given.symbols)!r:.200}. Use Trajectories.of_symbols"
             f"{'' if required is None else '(.., alphabet=model.filter_.alphabet)'}, or give plain sequences."
         )
-
-
-def _framed(rows: Float[np.ndarray, "rows n"], like: Any) -> Any:
-    """A frame of the same library with the same columns; pandas keeps its index."""
-    if nw.dependencies.is_pandas_dataframe(like):
-        return type(like)(rows, index=like.index, columns=like.columns)
-    columns = {name: np.ascontiguousarray(rows[:, i]) for i, name in enumerate(nw.from_native(like).columns)}
-    return nw.from_dict(columns, backend=nw.get_native_namespace(like)).to_native()

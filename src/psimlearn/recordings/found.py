@@ -10,7 +10,7 @@ from psimlearn.recordings.cells import Header
 from psimlearn.recordings.delimited import read_header
 from psimlearn.recordings.parquet import read_schema
 
-__all__ = ["Files", "Paths", "find"]
+__all__ = ["Files", "Paths", "files_of", "find"]
 
 Paths = str | Path | Sequence[str | Path]
 ARRAYS = (".npz", ".npy")
@@ -41,9 +41,9 @@ def find(paths: Paths, header: bool | Sequence[str] = True) -> Files:
         paths: files and folders. A folder stands for its files with a known ending, in the order of their names.
         header: False if CSV files have no header, or the names of their columns.
     """
-    listed = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    listed = _listed(paths)
     label = ", ".join(map(str, listed[:3])) + (", .." if len(listed) > 3 else "")
-    files = [file for path in listed for file in _files(path)]
+    files = files_of(paths)
     arrays = files[0].suffix.lower() in ARRAYS
     for file in files:
         if (file.suffix.lower() in ARRAYS) != arrays:
@@ -52,6 +52,15 @@ def find(paths: Paths, header: bool | Sequence[str] = True) -> Files:
             )
     names = None if header is True else [] if header is False else list(header)
     return Files(label, files, _stems(files, label), [] if arrays else [_header(file, names) for file in files])
+
+
+def files_of(paths: Paths) -> list[Path]:
+    """The files behind paths, before any is opened."""
+    return [file for path in _listed(paths) for file in _files(path)]
+
+
+def _listed(paths: Paths) -> list[Path]:
+    return [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
 
 
 def _header(file: Path, names: Sequence[str] | None) -> Header:

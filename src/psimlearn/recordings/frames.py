@@ -1,6 +1,6 @@
 """Data frames, pandas or polars, as packed arrays: a long frame, a frame for each recording, or one recording."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
@@ -8,33 +8,20 @@ import narwhals as nw
 import numpy as np
 
 from psimlearn.errors import DataError, SettingsError
-from psimlearn.recordings.columns import called, column_times, missing, numbers
+from psimlearn.recordings.categories import one_hot, words_of
+from psimlearn.recordings.columns import called, column_times, holds_words, missing, numbers, words
 from psimlearn.recordings.index import from_index
 from psimlearn.recordings.names import IDS, TIMES, listed, looks_like, places
 from psimlearn.recordings.packing import Packed
 from psimlearn.recordings.regular import Timing as Timing
 from psimlearn.recordings.regular import check_inputs, regular
+from psimlearn.recordings.roles import Roles as Roles
+from psimlearn.recordings.roles import check_roles
 from psimlearn.recordings.times import Times
 from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.shapes import Float, Int
 
 __all__ = ["Framed", "Roles", "is_frame", "packed_frame", "unframed"]
-
-
-class Roles(NamedTuple):
-    """The columns of a frame by their meaning; the words are those of `Trajectories.from_frame`."""
-
-    id: Any = None
-    time: Any = None
-    channels: Sequence[Any] | Any | None = None
-    inputs: Sequence[Any] | Any = ()
-    hints: Sequence[Any] | Any = ()
-    time_format: str | Any | None = None
-
-    @property
-    def beside(self) -> list[Any]:
-        """The columns that are no channels."""
-        return [name for name in (self.id, self.time) if name is not None] + [*self.inputs, *self.hints]
 
 
 class Framed(NamedTuple):
@@ -77,20 +64,21 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         timing: how times become rows.
         strict: refuse text where no channels are named, instead of leaving it out; take no numbers for names.
     """
-    _check_roles(roles)
+    check_roles(roles)
     tables = list(_tables(frame, roles))
     channels = list(roles.channels) if roles.channels is not None else _channels(tables[0], roles, strict)
-    if not channels:
+    if not channels and not (roles.channels == () and roles.inputs):  # inputs alone are those of rows to come
         raise _no_channels(tables[0])
     chosen = [_matched(table, tables[0], channels, roles, strict) for table in tables]
-    values = np.concatenate([_columns(table, names) for table, names in zip(tables, chosen, strict=True)])
+    roles = _with_categories(tables, roles)
+    values = np.concatenate([_columns(table, names, roles) for table, names in zip(tables, chosen, strict=True)])
     groups = _grouped(tables)
     keys, order = list(groups), np.concatenate(list(groups.values()))
     offsets = np.cumsum([0, *map(len, groups.values())])
     times = _times(tables, roles)
     source, step = order, None
     if times is None:
-        values, step = values[order], _step_alone(timing)
+        values, step = values[order], _step_alone(timing, strict)
     else:
         ordered = times._replace(ticks=times.ticks[order])
         try:
@@ -100,7 +88,7 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
             hint = " These are arguments of Trajectories.from_frame." if strict else ""
             raise DataError(f"{error}{hint}") from None
         source = np.where(source < 0, -1, order[source])
-    parts = np.split(values, np.cumsum([len(channels), len(roles.inputs)]), axis=1)
+    parts = np.split(values, np.cumsum([len(channels), roles.n_inputs]), axis=1)
     check_inputs(parts[1], source, offsets, keys)
     packed = Packed(
         parts[0],
@@ -111,18 +99,9 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         parts[2] if roles.hints else None,
         step=step,
         times=times,
+        roles=roles._replace(channels=tuple(channels), by_rows=timing.step is None),
     )
     return Framed(packed, source)
-
-
-def _check_roles(roles: Roles) -> None:
-    """Refuse lists where one name is required, and one name where a list is."""
-    for what in ("id", "time"):
-        if not isinstance(getattr(roles, what), Hashable):
-            raise SettingsError(f"{what}: required the name of one column, received {getattr(roles, what)!r:.80}.")
-    for what in ("channels", "inputs", "hints"):
-        if isinstance(getattr(roles, what), str):
-            raise SettingsError(f"{what}: required a list of names, received {getattr(roles, what)!r:.80}.")
 
 
 def unframed(recordings: Sequence[Any], ids: Sequence[Any] | None, step: float | None) -> list[Any]:
@@ -261,8 +240,25 @@ def _grouped(tables: list[_Table]) -> dict[Any, Int[np.ndarray, " T"]]:
     return {key: np.array(members) for key, members in rows.items()}
 
 
-def _columns(table: _Table, names: Sequence[Any]) -> Float[np.ndarray, "rows columns"]:
-    return np.stack([numbers(table.columns.get_column(name), table.where) for name in names], axis=1)
+def _with_categories(tables: list[_Table], roles: Roles) -> Roles:
+    """The words of all inputs that hold words; those of a model stay as they are."""
+    columns = {name: [table.columns.get_column(name) for table in tables] for name in roles.inputs}
+    found = {
+        name: words_of([cell for part in parts for cell in words(part)], name)
+        for name, parts in columns.items()
+        if name not in roles.categories and any(map(holds_words, parts))
+    }
+    return roles._replace(categories={**roles.categories, **found}) if found else roles
+
+
+def _columns(table: _Table, names: Sequence[Any], roles: Roles) -> Float[np.ndarray, "rows columns"]:
+    """Columns of numbers as they are, and inputs of words as a column for each word."""
+    parts = []
+    for name in names:
+        column = table.columns.get_column(name)
+        known = roles.categories.get(name)
+        parts.append(numbers(column, table.where)[:, None] if known is None else one_hot(words(column), known, name))
+    return np.concatenate(parts, axis=1)
 
 
 # -- times -------------------------------------------------------------------------------------------------------------
@@ -278,8 +274,8 @@ def _times(tables: list[_Table], roles: Roles) -> Times | None:
     return Times(np.concatenate([times.ticks for times in found]), found[0].kind)
 
 
-def _step_alone(timing: Timing) -> float | None:
-    """The step of rows without times: the step that the caller names."""
-    if timing.sort or timing.resample or timing.duplicates != "refuse":
+def _step_alone(timing: Timing, strict: bool) -> float | None:
+    """The step of rows without times: the step that the caller names. A model sorts rows only if they have times."""
+    if (timing.sort and not strict) or timing.resample or timing.duplicates != "refuse":
         raise SettingsError("sort, duplicates and resample: required a time, received none. Name the column: time=.")
     return timing.seconds

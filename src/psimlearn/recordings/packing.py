@@ -10,6 +10,7 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, Symbol, sequences_of
 from psimlearn.recordings.arrays import called, check_same_lengths, is_list_of_objects, stacked, turned
 from psimlearn.recordings.names import places
+from psimlearn.recordings.roles import Roles
 from psimlearn.recordings.steps import same_step
 from psimlearn.recordings.times import Times, spoken
 from psimlearn.recordings.trajectory import Trajectory
@@ -30,6 +31,7 @@ class Packed(NamedTuple):
     alphabet: Alphabet | None = None
     step: float | None = None
     times: Times | None = None
+    roles: Roles | None = None
 
 
 def packed(

@@ -68,6 +68,10 @@ class Schedule(NamedTuple):
         ends = np.flatnonzero(~self.reaches(1))
         return ends[np.argsort(self.order[ends])]
 
+    def trajectories(self) -> Int[np.ndarray, " m"]:
+        """The trajectory of each scheduled row at time 0, as counted in the recordings."""
+        return np.argsort(np.argsort(self.order[self.block(0)]))
+
     def packed(self, rows: np.ndarray) -> np.ndarray:
         """Put scheduled rows back in the order of the recordings."""
         out = np.empty_like(rows)

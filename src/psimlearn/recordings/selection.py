@@ -14,7 +14,10 @@ __all__ = ["MAX_BYTES", "TOO_LARGE", "Selection", "Table", "check_size", "table_
 
 MAX_BYTES = 2**31
 """The most bytes of text in files, and of numbers in memory; larger tables are refused before they are read."""
-TOO_LARGE = "Learn from a part of the recordings. To filter all of them, stream them: psimlearn filter MODEL - < FILE."
+TOO_LARGE = (
+    "Write several files, each with some recordings, and load one at a time: Shards.from_files, or --shards. To filter "
+    "one file, stream it: psimlearn filter MODEL - < FILE."
+)
 
 
 class Selection(NamedTuple):

@@ -179,8 +179,10 @@ def _from_array(array: np.ndarray, where: str) -> Times:
         missing = np.isnat(array)
         kind: Kind = "local" if array.dtype.kind == "M" else "duration"
         seconds = array.astype(f"{array.dtype.kind}8[s]").view(np.int64)
-        wrapped = ~missing & (np.abs(seconds) > LARGEST // 10**9 - 1)  # nanoseconds would wrap around
-        ticks = array.astype(f"{array.dtype.kind}8[ns]")
+        wrapped = ~missing & (np.abs(seconds) > LARGEST // 10**9 - 1)
+        within = array.copy()
+        within[wrapped] = "NaT"  # as nanoseconds they would wrap around, or be an error of numpy from 2.5 on
+        ticks = within.astype(f"{array.dtype.kind}8[ns]")
     else:
         kind = "number"
         whole = array.dtype.kind == "i" or (array.dtype.kind == "u" and array.dtype.itemsize < 8)

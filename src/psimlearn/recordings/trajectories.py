@@ -19,12 +19,14 @@ from psimlearn.recordings.arrays import (
     check_labels,
     check_offsets,
     frozen,
-    is_dictionary,
     unmasked,
 )
+from psimlearn.recordings.card import card_of_recordings
 from psimlearn.recordings.packing import channels_last, packed, packed_symbols
+from psimlearn.recordings.roles import Roles
 from psimlearn.recordings.times import Times, step_of
 from psimlearn.recordings.trajectory import Trajectory
+from psimlearn.recordings.unframed import without_frames
 from psimlearn.recordings.windows import blocks_of
 from psimlearn.shapes import Float, Int
 
@@ -65,6 +67,8 @@ class Trajectories(Sequence[Trajectory]):
     """Seconds from one row to the next, where known: models require the same step of all recordings."""
     times: Times | None = None
     """The time of each row, where known, for figures and tables."""
+    roles: Roles | None = None
+    """The meaning of the columns of the frame behind it, for a model to remember."""
 
     def __post_init__(self) -> None:
         """Take private, read-only copies and check everything once."""
@@ -107,8 +111,8 @@ class Trajectories(Sequence[Trajectory]):
         if isinstance(recordings, Trajectories):
             ids = ids or recordings.ids
         seconds = None if step is None else step_of(step)
-        recordings, ids = _unframed(recordings, ids, seconds)
-        inputs, hints = (_unframed(beside, None, seconds)[0] for beside in (inputs, hints))
+        recordings, ids = without_frames(recordings, ids, seconds)
+        inputs, hints = (without_frames(beside, None, seconds)[0] for beside in (inputs, hints))
         return cls(*packed(recordings, inputs, hints, names, ids, seconds))
 
     @classmethod
@@ -179,7 +183,7 @@ class Trajectories(Sequence[Trajectory]):
                 recording, straight lines between neighbouring rows where it is not. Holes stay NaN.
             time_format: how text times are written, as in `datetime.strptime`: "%d/%m/%Y %H:%M".
         """
-        from psimlearn.recordings.frames import Roles, Timing, packed_frame  # narwhals, which no filter needs to run
+        from psimlearn.recordings.frames import Timing, packed_frame  # narwhals, which no filter needs to run
 
         roles = Roles(id, time, channels, inputs, hints, time_format)
         return cls(*packed_frame(frame, roles, Timing(step, duplicates, sort, resample)).packed)
@@ -231,6 +235,8 @@ class Trajectories(Sequence[Trajectory]):
         beside = f", {self.n_inputs} inputs" if self.n_inputs else ""
         beside += f", {self.n_hints} hints" if self.n_hints else ""
         return f"Trajectories({len(self)} trajectories, {len(self.values)} rows, {self.n_channels} channels{beside})"
+
+    _repr_html_ = card_of_recordings
 
     def split(self, fraction: float, rng: np.random.Generator) -> tuple["Trajectories", "Trajectories"]:
         """Two disjoint sets of whole trajectories, the second with about `fraction` of them.
@@ -286,15 +292,3 @@ class Trajectories(Sequence[Trajectory]):
 def as_trajectories(recordings: Any) -> Trajectories:
     """A `Trajectories` as it is, and anything else as `Trajectories.of` packs it."""
     return recordings if isinstance(recordings, Trajectories) else Trajectories.of(recordings)
-
-
-def _unframed(recordings: Any, ids: Sequence[Any] | None, step: float | None) -> tuple[Any, Sequence[Any] | None]:
-    """Recordings without dictionaries and frames, whose columns are matched by name; and the ids."""
-    if is_dictionary(recordings):
-        ids = list(recordings) if ids is None else ids
-        recordings = list(recordings.values())
-    if isinstance(recordings, list | tuple) and any(hasattr(type(part), "columns") for part in recordings):
-        from psimlearn.recordings.frames import unframed
-
-        recordings = unframed(recordings, ids, step)
-    return recordings, ids

@@ -9,12 +9,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from psimlearn.recordings.schedule import RowIndex, Schedule
+from psimlearn.recordings.schedule import RowIndex, Schedule, schedule
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "example_blocks", "example_rows"]
-__all__ += ["foretelling", "futures", "histories", "lag_places", "preceding", "unseen_at_end", "unseen_before"]
-__all__ += ["late_at_end", "late_before", "row_times", "settled", "whole_futures"]
+__all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "enough_rows", "example_blocks"]
+__all__ += ["example_places", "example_rows", "foretelling", "futures", "futures_of", "histories", "lag_places"]
+__all__ += ["last_rows", "late_at_end", "late_before", "next_rows", "preceding", "row_times", "settled"]
+__all__ += ["unseen_at_end", "unseen_before", "whole_futures"]
 
 SETTLED = 10
 """Rows after which a filter has forgotten how a recording began."""
@@ -31,6 +32,21 @@ def futures(x: Float[np.ndarray, "rows n"], plan: Schedule, window: int) -> Floa
     return f
 
 
+def futures_of(
+    x: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, " edges"], window: int
+) -> Float[np.ndarray, "rows window n"]:
+    """`futures` at every packed row.
+
+    >>> futures_of(np.arange(4.0)[:, None], np.array([0, 3, 4]), 2)[:, :, 0]
+    array([[ 0.,  1.],
+           [ 1.,  2.],
+           [ 2., nan],
+           [ 3., nan]])
+    """
+    plan = schedule(offsets)
+    return np.asarray(plan.packed(futures(x[plan.order], plan, window)))
+
+
 def whole_futures(plan: Schedule, window: int, first: bool = True) -> RowIndex:
     """The scheduled rows whose f_t lies within their trajectory, with or without the first row of each trajectory."""
     return _as_slice(np.flatnonzero(plan.reaches(window - 1) & (first | plan.reaches(-1))))
@@ -40,6 +56,22 @@ def example_rows(plan: Schedule, window: int) -> tuple[RowIndex, RowIndex]:
     """The scheduled rows t that make an example, t = 0 .. T-k-1, and for each the row t+1 where its target begins."""
     rows = np.flatnonzero(plan.reaches(window))
     return _as_slice(rows), _as_slice(plan.place(1)[rows])
+
+
+def example_places(
+    lengths: Int[np.ndarray, " m"], window: int, numbers: Int[np.ndarray, " some"]
+) -> tuple[Int[np.ndarray, " some"], Int[np.ndarray, " some"]]:
+    """The trajectory and the time of some of `example_rows`, by their numbers, without a schedule of all rows.
+
+    >>> example_places(np.array([3, 5]), 2, np.array([0, 1, 2, 3]))
+    (array([1, 0, 1, 1]), array([0, 0, 1, 2]))
+    """
+    longest_first = np.argsort(-lengths, kind="stable")
+    times = np.arange(max(int(lengths.max()) - window, 0))
+    running = np.searchsorted(-lengths[longest_first], -(times + window), side="left")
+    starts = np.concatenate([[0], np.cumsum(running)])
+    time = np.searchsorted(starts, numbers, side="right") - 1
+    return longest_first[numbers - starts[time]], time
 
 
 def example_blocks(plan: Schedule, window: int) -> list[slice]:
@@ -93,14 +125,20 @@ def late_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndarra
     return np.asarray(np.minimum(first_seen[plan.stream], plan.time))
 
 
-def settled(plan: Schedule, late: Int[np.ndarray, " rows"]) -> tuple[Bool[np.ndarray, " rows"], int]:
+def settled(
+    plan: Schedule, late: Int[np.ndarray, " rows"], enough: int | None = None
+) -> tuple[Bool[np.ndarray, " rows"], int]:
     """Mark the rows before which a filter has seen enough to have forgotten its start; and how many rows are enough.
 
-    Enough are ten rows, or a third of a recording of median length if that is less.
+    These are `enough_rows` of the trajectories, unless a number is given: that of all shards, for one of them.
     """
-    lengths = plan.length[plan.block(0)]
-    enough = int(min(SETTLED, max(1, np.median(lengths) // 3)))
+    enough = enough_rows(plan.length[plan.block(0)]) if enough is None else enough
     return plan.time - late >= enough, enough
+
+
+def enough_rows(lengths: Int[np.ndarray, " m"]) -> int:
+    """The rows after which a start is forgotten: ten, or a third of a recording of median length if that is less."""
+    return int(min(SETTLED, max(1, np.median(lengths) // 3)))
 
 
 def late_at_end(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " m"]:
@@ -128,6 +166,27 @@ def unseen_at_end(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, 
 def lag_places(plan: Schedule, lags: int) -> Int[np.ndarray, "rows lags"]:
     """The scheduled rows of x_t, x_{t-1}, .., x_{t-lags+1}; the first row is repeated before the beginning."""
     return np.stack([plan.place(-j) for j in range(lags)], axis=1)
+
+
+def next_rows(offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " rows"]:
+    """The packed row after every packed row; the last row of each trajectory is followed by itself.
+
+    >>> next_rows(np.array([0, 3, 4]))
+    array([1, 2, 2, 3])
+    """
+    after = np.arange(1, offsets[-1] + 1)
+    after[offsets[1:] - 1] -= 1
+    return after
+
+
+def last_rows(offsets: Int[np.ndarray, " edges"], lags: int) -> Int[np.ndarray, "m lags"]:
+    """The last packed rows of each trajectory, newest first; the first row is repeated before the beginning.
+
+    >>> last_rows(np.array([0, 3, 4]), 2)
+    array([[2, 1],
+           [3, 3]])
+    """
+    return np.asarray(np.maximum(offsets[1:, None] - 1 - np.arange(lags), offsets[:-1, None]))
 
 
 def coming_places(plan: Schedule, horizon: int) -> Int[np.ndarray, "rows horizon"]:
