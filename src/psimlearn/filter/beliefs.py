@@ -12,7 +12,8 @@ import numpy as np
 from psimlearn.filter.folded import Map, folded_map
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt
-from psimlearn.shapes import Float
+from psimlearn.filter.regressors import Linear
+from psimlearn.shapes import Float, Int
 
 __all__ = ["before", "left_by"]
 
@@ -47,32 +48,45 @@ def before(
     return out
 
 
-def _computed(filter: Learnt, layout: Layout, z: np.ndarray, d: int) -> Iterator[tuple[slice, np.ndarray]]:
+def _computed(
+    filter: Learnt, layout: Layout, z: np.ndarray, d: int
+) -> Iterator[tuple[slice | Int[np.ndarray, " some"], np.ndarray]]:
     """Yield some rows and the beliefs before them, computed from the rows before."""
     part, place = _part(filter, d), layout.plan.place(-1)
+    if not filter.feedback.weight and isinstance(part, Linear):  # feedback is zero: its columns need no product
+        r = len(filter.feedback.mean)
+        part, z = Linear(part.weights[r:], part.intercept), z[:, r:]
     for rows in _some(z, MULTIPLIED):
         yield rows, _mapped(part, z.take(place[rows], axis=0))
 
 
-def _inverted(filter: Learnt, layout: Layout, z: np.ndarray, d: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield some rows and the beliefs before them: read from feedback inside the box, and computed on its edge."""
+def _inverted(
+    filter: Learnt, layout: Layout, z: np.ndarray, d: int
+) -> Iterator[tuple[slice | Int[np.ndarray, " some"], np.ndarray]]:
+    """Yield some rows and the beliefs before them: read from feedback inside the box; at last, those on its edge.
+
+    On the edge beliefs are computed, many rows in one product: the weights of a wide filter take long to read.
+    """
     feedback, part, place = filter.feedback, _part(filter, d), layout.plan.place(-1)
     n_rows = max(
         1, CACHED // z.shape[1]
     )  # numpy combines arrays of one shape much faster than rows with many short ones
     scale, mean = (np.tile(part[:d], (n_rows, 1)) for part in (feedback.scale / feedback.weight, feedback.mean))
     low, high = (None if bound is None else np.tile(bound[:d], (n_rows, 1)) for bound in (feedback.low, feedback.high))
+    on_edge: list[np.ndarray] = []
     for rows in _some(z, n_rows):
         fed = np.ascontiguousarray(z[rows, :d])
         b = len(fed)
-        beliefs = fed * scale[:b]
-        beliefs += mean[:b]
         if low is not None and high is not None:
             edge = (fed <= low[:b]) | (fed >= high[:b])
             if edge.any():
-                clipped = np.flatnonzero(edge.any(axis=1))
-                beliefs[clipped] = _mapped(part, z[place[rows][clipped]])
+                on_edge.append(rows.start + np.flatnonzero(edge.any(axis=1)))
+        beliefs = fed * scale[:b]
+        beliefs += mean[:b]
         yield rows, beliefs
+    clipped = np.concatenate(on_edge) if on_edge else np.zeros(0, dtype=np.int64)
+    for some in _some(clipped, MULTIPLIED):
+        yield clipped[some], _mapped(part, z[place[clipped[some]]])
 
 
 def _part(filter: Learnt, d: int) -> Map:
@@ -85,7 +99,7 @@ def _mapped(map: Map, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
         return np.asarray(map(z))
 
 
-def _some(z: Float[np.ndarray, "rows p"], n_rows: int) -> Iterator[slice]:
+def _some(z: np.ndarray, n_rows: int) -> Iterator[slice]:
     """Slices of so many rows."""
     for i in range(0, len(z), n_rows):
         yield slice(i, i + n_rows)

@@ -18,7 +18,7 @@ from psimlearn.filter.regressors import Linear
 from psimlearn.recordings.schedule import Chunks, Schedule, in_chunks
 from psimlearn.shapes import Float
 
-__all__ = ["MEETS", "at_once", "chunk_length", "roll_in_chunks", "same"]
+__all__ = ["MEETS", "at_once", "chunk_length", "cut", "roll_in_chunks", "same"]
 
 SHORTEST, FEWEST = 128, 4
 """The least rows of a chunk, and the least chunks of the longest recording for which chunks are worth their sweeps."""
@@ -31,7 +31,11 @@ EVERY = 8
 
 def chunk_length(plan: Schedule, shortest: int = SHORTEST) -> int | None:
     """The rows of a chunk, if recordings are few and long enough to be cut; about as many as run at once."""
-    longest, rows = len(plan.starts) - 1, len(plan.order)
+    return cut(len(plan.starts) - 1, len(plan.order), shortest)
+
+
+def cut(longest: int, rows: int, shortest: int = SHORTEST) -> int | None:
+    """`chunk_length`, given the rows of the longest recording and of all."""
     length = max(shortest, isqrt(rows))
     return length if longest >= FEWEST * length else None
 

@@ -39,6 +39,12 @@ class Doubt(NamedTuple):
         """The doubt of some of the streams, by any index."""
         return self._replace(group=np.atleast_1d(self.group[streams]))
 
+    def compact(self) -> "Doubt":
+        """The same doubt without the groups that have no stream."""
+        kept, number = np.unique(self.group, return_inverse=True)
+        first = int(np.searchsorted(kept, 0))
+        return Doubt(number - first, self.spread[kept[first:]])
+
     def members(self) -> Int[np.ndarray, " groups"]:
         """One stream of each group; any stream for a group that has none left."""
         members = np.zeros(len(self.spread), dtype=np.int64)
@@ -78,8 +84,20 @@ class Given(NamedTuple):
         out = mean.copy()
         expected = mean[:, -n:]
         innovation = np.where(seen, x - expected, 0.0)[some]
-        out[some] += np.matmul(self.gain[self.group[some]], innovation[:, :, None])[:, :, 0]
+        out[some] += self._moves(self.group[some], innovation)
         out[:, -n:] = np.where(seen, x, out[:, -n:])
+        return out
+
+    def _moves(
+        self, group: Int[np.ndarray, " b"], innovation: Float[np.ndarray, "b n"]
+    ) -> Float[np.ndarray, "b joint"]:
+        """The gain of each stream's group, times its innovation."""
+        if len(self.gain) == len(group):  # each stream is a group
+            return np.asarray(np.matmul(self.gain[group], innovation[:, :, None])[:, :, 0])
+        out = np.empty((len(group), self.gain.shape[1]))
+        for g, gain in enumerate(self.gain):  # a copy of the gain for every stream would be large
+            members = group == g
+            out[members] = innovation[members] @ gain.T
         return out
 
 

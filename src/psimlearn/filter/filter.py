@@ -1,6 +1,6 @@
 """The filter: a frozen value that takes a belief and an observation to the next belief."""
 
-from psimlearn.filter import alarms, learnt, likelihood, predict, rollout, stepping
+from psimlearn.filter import alarms, cards, learnt, likelihood, predict, reduction, stepping, whole
 from psimlearn.filter.learnt import Learnt
 
 __all__ = ["Filter"]
@@ -21,9 +21,11 @@ class Filter(Learnt):
         what = ("channel" if self.alphabet is None else "symbol") + "s" * (n > 1)
         return f"Filter({self.features!r}, {n} {what}{beside}, lags {self.lags}, {kind}{steps})"
 
+    _repr_html_ = cards.card_of_filter
     start = learnt.start
     step = stepping.step
-    run = rollout.run
+    run = whole.run
+    reduced = reduction.reduced
     ahead = predict.ahead
     forecast = predict.forecast
     log_likelihood = likelihood.log_likelihoods

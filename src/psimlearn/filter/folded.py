@@ -40,6 +40,13 @@ class Folded(NamedTuple):
     high: Float[np.ndarray, " r"] | None
     """The box, if there is one."""
 
+    @property
+    def bounds(self) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
+        """The box; infinite without one."""
+        if self.low is None or self.high is None:
+            return np.full_like(self.first, -np.inf), np.full_like(self.first, np.inf)
+        return self.low, self.high
+
     def boxes(self, b: int) -> OfRows:
         """Keep up to b rows of feedback inside the box, in place."""
         if self.low is None or self.high is None:

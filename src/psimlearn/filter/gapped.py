@@ -12,9 +12,10 @@ import numpy as np
 
 from psimlearn.filter.chunked import MEETS, chunk_length, same
 from psimlearn.filter.doubt import NOTHING, Doubt, together
-from psimlearn.filter.innovations import Innovations, innovations, memory
+from psimlearn.filter.innovations import Innovations, Taken, innovations, memory
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt, start
+from psimlearn.filter.patterns import Met, Patterns, has_patterns
 from psimlearn.recordings.schedule import Chunks, in_chunks
 from psimlearn.shapes import Bool, Float
 
@@ -30,12 +31,15 @@ LEAST_CHUNK = 256
 class Gapped:
     """Arrays with one entry for each scheduled row, which a roll fills."""
 
-    def __init__(self, model: Innovations, layout: Layout, z: np.ndarray, reading: Reading | None) -> None:
+    def __init__(
+        self, model: Innovations, layout: Layout, z: np.ndarray, reading: Reading | None, patterns: Patterns | None
+    ) -> None:
         self.model, self.layout, self.z, self.reading = model, layout, z, reading
         self.x = layout.x.copy()
         """Observations with missing entries at their mean."""
         self.hints = np.empty((len(self.x), model.n_hints))
         self.read: np.ndarray | None = None
+        self.patterns = patterns
         self.ends: Doubt | None = None
         """The doubt after each trajectory, in the order of the recordings."""
 
@@ -58,15 +62,16 @@ def roll_in_doubt(filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"]
     """
     model = innovations(filter)
     blank = memory(filter, model, start(filter))
-    length = chunk_length(layout.plan, LEAST_CHUNK)
+    length, b = chunk_length(layout.plan, LEAST_CHUNK), layout.plan.block(0).stop
+    most = b if length is None else b + len(layout.x) // length  # streams or chunks
+    patterns = Patterns(model, layout.x, most) if has_patterns(model) else None
     if length is not None:
         chunks = in_chunks(layout.plan, length)
         for early in (max(LEAST_CHUNK, length // 4), length):
-            out = Gapped(model, layout, z, reading)
+            out = Gapped(model, layout, z, reading, patterns)
             if _in_chunks(out, chunks, blank, early):
                 return out
-    out = Gapped(model, layout, z, reading)
-    b = layout.plan.block(0).stop
+    out = Gapped(model, layout, z, reading, patterns)
     _rows(out, list(layout.plan.blocks()), Held(np.tile(blank, (b, 1)), None), np.ones(b, dtype=bool), True)
     return out
 
@@ -81,10 +86,11 @@ def _in_chunks(out: Gapped, chunks: Chunks, blank: Float[np.ndarray, "1 s"], ear
     if warm.doubt is not None:
         group[chunks.later] = warm.doubt.group
     doubt = None if warm.doubt is None else Doubt(group, warm.doubt.spread)
+    began = Held(warm.S, warm.doubt and warm.doubt.compact())  # patterns may number their nodes anew
     begins = np.ones(n, dtype=bool)
     begins[chunks.later] = False
     ends = _rows(out, chunks.rows, Held(S, doubt), begins, True)
-    return _agree(out.model, warm, ends, chunks.before)
+    return _agree(out.model, began, ends, chunks.before)
 
 
 def _rows(out: Gapped, rows: list[Any], held: Held, begins: Bool[np.ndarray, " _"], kept: bool) -> Held:
@@ -96,20 +102,36 @@ def _rows(out: Gapped, rows: list[Any], held: Held, begins: Bool[np.ndarray, " _
         x, u = layout.x[now], layout.u[now]
         b = len(x)
         doubt = doubt and doubt.at(slice(b))
-        taken = model.take(S[:b], doubt, x, u, begins[:b] if j == 0 else np.zeros(b, dtype=bool))
+        start = begins[:b] if j == 0 else np.zeros(b, dtype=bool)
+        taken = _taken(out, S[:b], doubt, x, u, start, now)
         S, doubt = model.following(taken.z), taken.doubt
         if not kept:
             continue
         out.z[now], out.x[now], out.hints[now] = taken.z, taken.x, taken.hints
         if doubt is not None and out.reading is not None:
-            told = out.reading(model, doubt, S, np.zeros_like(u))
+            told = out.reading(model, doubt.compact(), S, np.zeros_like(u))
             out.read = np.zeros((len(out.x), *told.shape[1:])) if out.read is None else out.read
             out.read[now] = told
         last = np.flatnonzero(ended[now])
         places = layout.plan.order[now][last].tolist()
-        ends += [(place, doubt and doubt.at([i])) for place, i in zip(places, last.tolist(), strict=True)]
+        ends += [(place, doubt and doubt.at([i]).compact()) for place, i in zip(places, last.tolist(), strict=True)]
     out.ends = together([doubt for _, doubt in sorted(ends, key=lambda end: end[0])])
     return Held(S, doubt)
+
+
+def _taken(
+    out: Gapped,
+    S: Float[np.ndarray, "b s"],
+    doubt: Doubt | None,
+    x: Float[np.ndarray, "b n"],
+    u: Float[np.ndarray, "b q"],
+    start: Bool[np.ndarray, " b"],
+    now: Any,
+) -> Met | Taken:
+    """Take one row of every stream, with covariances that are known by their pattern where that is possible."""
+    if out.patterns is None:
+        return out.model.take(S, doubt, x, u, start)
+    return out.patterns.take(S, doubt, x, u, start, out.patterns.pattern[now])
 
 
 def _agree(model: Innovations, begin: Held, ends: Held, before: np.ndarray) -> bool:
@@ -119,7 +141,10 @@ def _agree(model: Innovations, begin: Held, ends: Held, before: np.ndarray) -> b
     unit, s = model.noise_level, model.s
     zero = np.zeros((1, s, s))
     a, b = (
-        zero if held.doubt is None else held.doubt.by_stream(model.kind.between(held.doubt.spread, np.eye(s)))[which]
-        for held, which in ((begin, slice(None)), (ends, before))
+        zero if doubt is None else doubt.by_stream(model.kind.between(doubt.spread, np.eye(s)))[which]
+        for doubt, which in (
+            (begin.doubt, slice(None)),
+            (ends.doubt and ends.doubt.compact(), before),
+        )
     )
     return bool((np.abs(a - b) <= NOTHING * unit).all())

@@ -1,13 +1,15 @@
 """Missing channels are filled in from the channels that were seen."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from psimlearn.filter.features import Array
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["among_seen", "conditional_fill", "error_covariance", "gain_fill", "pattern_gains"]
+__all__ = ["ErrorSums", "among_seen", "conditional_fill", "error_covariance", "error_sums", "gain_fill"]
+__all__ += ["pattern_gains"]
 
 CHUNK = 4_000_000
 """The number of matrix entries solved at a time: bounds the memory."""
@@ -96,13 +98,40 @@ def error_covariance(
         doubt: the covariance that gaps add to the errors of each row; None for none.
         claimed: the covariance of the errors without gaps from which `doubt` was computed.
     """
+    if doubt is None or claimed is None or not np.isfinite(doubt).all():
+        return error_sums(residuals).covariance()
+    seen = ~np.isnan(residuals)
+    e, pairs = np.where(seen, residuals, 0.0), error_sums(residuals).pairs
+    return _shrunk(_without_doubt(e, seen, pairs, doubt, claimed), pairs)
+
+
+class ErrorSums(NamedTuple):
+    """Sums of products of one-step errors; those of several parts of the data are added."""
+
+    products: Float[np.ndarray, "n n"]
+    pairs: Float[np.ndarray, "n n"]
+    """In how many rows both channels were seen."""
+
+    def plus(self, other: "ErrorSums") -> "ErrorSums":
+        """The sums over both parts."""
+        return ErrorSums(self.products + other.products, self.pairs + other.pairs)
+
+    def covariance(self) -> Float[np.ndarray, "n n"]:
+        """The second moments, made positive definite, as `error_covariance` says."""
+        pairs = self.pairs
+        return _shrunk(np.divide(self.products, pairs, out=np.zeros_like(pairs), where=pairs > 0), pairs)
+
+
+def error_sums(residuals: Float[np.ndarray, "rows n"]) -> ErrorSums:
+    """Sums over one-step errors, NaN where nothing was seen."""
     seen = ~np.isnan(residuals)
     e = residuals if seen.all() else np.where(seen, residuals, 0.0)
     pairs = np.full((e.shape[1], e.shape[1]), float(len(e))) if e is residuals else seen.astype(float).T @ seen
-    if doubt is None or claimed is None or not np.isfinite(doubt).all():
-        moments = np.divide(e.T @ e, pairs, out=np.zeros_like(pairs), where=pairs > 0)
-    else:
-        moments = _without_doubt(e, seen, pairs, doubt, claimed)
+    return ErrorSums(e.T @ e, pairs)
+
+
+def _shrunk(moments: Float[np.ndarray, "n n"], pairs: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """Second moments, shrunk to the diagonal and made positive definite."""
     variances = np.maximum(np.diag(moments), 1e-12)
     shrunk = moments * (pairs**2 / (pairs**2 + len(moments) ** 2))
     np.fill_diagonal(shrunk, variances)

@@ -125,17 +125,34 @@ class Innovations:
         self, w: Float[np.ndarray, "b joint"], u: Float[np.ndarray, "b q"], start: Bool[np.ndarray, " b"]
     ) -> Float[np.ndarray, "b p"]:
         """The input of the regressor; before its first row, a stream repeats its first row."""
-        x, older = w[:, self.s :], w[:, self.s - self.n * (self.lags - 1) : self.s]
-        older = np.where(start[:, None], np.tile(x, self.lags - 1), older)
-        fed = w[:, : self.r] if self.r else np.zeros((len(w), len(self.feedback.mean)))
-        return np.concatenate([self.feedback.boxed(fed), x, older, u], axis=1)
+        S, x = w[:, : self.s], w[:, self.s :]
+        return self.arranged(self.feedback.boxed(S[:, : self.r]) if self.r else S[:, :0], S, x, u, start)
+
+    def arranged(
+        self,
+        fed: Float[np.ndarray, "b r"],
+        S: Float[np.ndarray, "b s"],
+        x: Float[np.ndarray, "b n"],
+        u: Float[np.ndarray, "b q"],
+        start: Bool[np.ndarray, " b"],
+    ) -> Float[np.ndarray, "b p"]:
+        """z, given the feedback inside its box, the lags in S, and x."""
+        older = S[:, self.s - self.n * (self.lags - 1) :]
+        if self.lags > 1 and start.any():
+            older = np.where(start[:, None], np.tile(x, self.lags - 1), older)
+        fed = fed if self.r else np.zeros((len(x), len(self.feedback.mean)))
+        return np.concatenate([fed, x, older, u], axis=1)
 
     def following(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
         """The next S."""
-        mapped, first = self.map(z), len(self.feedback.mean)
+        mapped: np.ndarray = self.map(z)
+        first = len(self.feedback.mean)
+        if self.r:
+            mapped[:, : self.r] = self.feedback.boxed(mapped[:, : self.r])
+        if self.lags == 1:
+            return mapped
         older = z[:, first : first + self.n * (self.lags - 1)]  # x_t is a lag now
-        fed = [self.feedback.boxed(mapped[:, : self.r])] if self.r else []
-        return np.concatenate([*fed, mapped[:, self.r :], older], axis=1)
+        return np.concatenate([mapped, older], axis=1)
 
     def transition(self, z: Float[np.ndarray, "g p"], start: Bool[np.ndarray, " g"]) -> Float[np.ndarray, "*g s joint"]:
         """T at these z: one matrix for all groups where it is the same."""
@@ -210,6 +227,8 @@ class Innovations:
         A random-feature filter keeps the derivative at the present mean.
         """
         T = self._forward(S, u)
+        if steps == 1:
+            return np.broadcast_to(self.H, (*T.shape[:-2], 1, *self.H.shape))
         A = T[..., : self.s] + T[..., self.s :] @ self.H
         rows = [np.broadcast_to(self.H, (*A.shape[:-2], *self.H.shape))]
         for _ in range(steps - 1):

@@ -8,10 +8,10 @@ from psimlearn.errors import DataError
 from psimlearn.filter.scaling import Scaling
 from psimlearn.recordings.schedule import Schedule, schedule
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import lag_places
+from psimlearn.recordings.windows import lag_places, next_rows
 from psimlearn.shapes import Float, Int
 
-__all__ = ["Layout", "controls", "lay_out"]
+__all__ = ["Layout", "check_channels", "controls", "gappy", "lay_out", "packed_controls"]
 
 
 class Layout(NamedTuple):
@@ -37,7 +37,19 @@ class Layout(NamedTuple):
 def lay_out(
     trajectories: Trajectories, scaling: Scaling, input_scaling: Scaling | None, lags: int, feedthrough: bool
 ) -> Layout:
-    """Schedule and standardise recordings, after a check that they have the channels of the training data."""
+    """Schedule and standardise recordings."""
+    plan = schedule(trajectories.offsets)
+    u = np.empty((len(plan.order), 0))
+    if input_scaling is not None and trajectories.inputs is not None:
+        inputs = trajectories.inputs[plan.order]
+        u = controls(input_scaling, inputs, inputs[plan.place(1)], feedthrough)
+    x = trajectories.values.take(plan.order, axis=0)
+    scaling.apply(x)
+    return Layout(plan, x, u, lag_places(plan, lags), gappy(x))
+
+
+def check_channels(trajectories: Trajectories, scaling: Scaling, input_scaling: Scaling | None) -> None:
+    """Check that recordings have the channels and inputs of the training data."""
     n_inputs = 0 if input_scaling is None else len(input_scaling.mean)
     received = (trajectories.n_channels, trajectories.n_inputs)
     if received != (len(scaling.mean), n_inputs):
@@ -45,15 +57,23 @@ def lay_out(
             f"required {len(scaling.mean)} channels and {n_inputs} inputs as in training, "
             f"received {received[0]} channels and {received[1]} inputs. Use recordings with the same columns."
         )
-    plan = schedule(trajectories.offsets)
-    u = np.empty((len(plan.order), 0))
-    if input_scaling is not None and trajectories.inputs is not None:
-        inputs = trajectories.inputs[plan.order]
-        u = controls(input_scaling, inputs, inputs[plan.place(1)], feedthrough)
-    x = trajectories.values.take(plan.order, axis=0)
-    x -= scaling.mean
-    x /= scaling.scale
-    return Layout(plan, x, u, lag_places(plan, lags), bool(np.isnan(x).any()))
+
+
+def gappy(x: Float[np.ndarray, "rows n"]) -> bool:
+    """Whether any entry is missing; a sum of squares of finite numbers may be infinite, and is never NaN."""
+    entries = np.ravel(x)
+    with np.errstate(over="ignore"):
+        return bool(np.isnan(entries.dot(entries)))
+
+
+def packed_controls(
+    trajectories: Trajectories, input_scaling: Scaling | None, feedthrough: bool
+) -> Float[np.ndarray, "rows q"]:
+    """The input columns of z at each row, in the order of the recordings; of width 0 without inputs."""
+    u = trajectories.inputs
+    if input_scaling is None or u is None:
+        return np.empty((len(trajectories.values), 0))
+    return controls(input_scaling, u, u[next_rows(trajectories.offsets)] if feedthrough else u, feedthrough)
 
 
 def controls(

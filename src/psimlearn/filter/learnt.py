@@ -12,16 +12,19 @@ from psimlearn.errors import DataError
 from psimlearn.filter.features import Features, Variances
 from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.ingaps import InGaps
-from psimlearn.filter.layout import controls
+from psimlearn.filter.layout import Layout, check_channels, controls, lay_out
+from psimlearn.filter.localscale import LocalScale, unrest_after
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, Fill, Recursion, State
 from psimlearn.filter.thresholds import Thresholds
 from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome, Starting
 from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.recordings.steps import check_step
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
 
-__all__ = ["Gaps", "Learnt", "remembered", "start"]
+__all__ = ["Gaps", "Learnt", "check_alike", "laid_out", "remembered", "start"]
 
 Gaps = Literal["exact", "filled"]
 """How a filter treats missing entries: by their distribution, or by a guess that is taken as observed."""
@@ -56,6 +59,8 @@ class Learnt:
     """How errors of the first rows of a stream differ from later ones, on the recordings of training."""
     in_gaps: InGaps | None = None
     """How errors inside gaps compare with the doubt about them, on recordings not fitted to."""
+    local: LocalScale | None = None
+    """The size of errors in each situation, if intervals are better by it on recordings not fitted to."""
     thresholds: Thresholds | None = None
     """The scores below which an alarm begins, by rate, from recordings not fitted to."""
     hinting: Linear | None = None
@@ -97,6 +102,14 @@ class Learnt:
         """The factor of the variance that doubt adds; 1 for filters of older versions."""
         return 1.0 if self.in_gaps is None else float(self.in_gaps.factor[0])
 
+    def unrest_after(
+        self, unrest: Float[np.ndarray, "b n"], x: Float[np.ndarray, "b n"], expected: Float[np.ndarray, "b n"]
+    ) -> Float[np.ndarray, "b n"]:
+        """The unrest of streams once a standardised row is seen, NaN where missing."""
+        assert self.local is not None  # a state without local scale has no unrest
+        with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverged
+            return unrest_after(unrest, x - expected, self.local.usual, float(self.local.fading[0]))
+
     def measured(self, inputs: InputsToCome) -> Calibration | None:
         """The calibration of predictions that know these inputs; None if there is none."""
         known = {"known": self.calibration, "next known": self.calibration_next, "unknown": self.calibration_blind}
@@ -136,5 +149,19 @@ def remembered(function: Callable[[Learnt], Of]) -> Callable[[Learnt], Of]:
 
 def start(filter: Learnt, n_streams: int = 1) -> State:
     """The state of streams of which nothing was seen yet."""
-    recent, clock = np.zeros((n_streams, filter.lags, len(filter.scaling.mean))), np.zeros(n_streams, dtype=np.int64)
-    return State(np.tile(filter.initial, (n_streams, 1)), recent, clock, np.zeros_like(clock), np.zeros_like(clock))
+    n, clock = len(filter.scaling.mean), np.zeros(n_streams, dtype=np.int64)
+    belief, recent = np.tile(filter.initial, (n_streams, 1)), np.zeros((n_streams, filter.lags, n))
+    unrest = None if filter.local is None else np.ones((n_streams, n))
+    return State(belief, recent, clock, np.zeros_like(clock), np.zeros_like(clock), None, unrest)
+
+
+def check_alike(filter: Learnt, trajectories: Trajectories) -> None:
+    """Check that recordings have the channels and the step of the training data."""
+    check_step(filter.time_step, trajectories.step, len(trajectories.values))
+    check_channels(trajectories, filter.scaling, filter.input_scaling)
+
+
+def laid_out(filter: Learnt, trajectories: Trajectories) -> Layout:
+    """Lay recordings out, after a check that they have the channels and the step of the training data."""
+    check_alike(filter, trajectories)
+    return lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough)

@@ -9,6 +9,7 @@ import numpy as np
 from psimlearn.checks import room_for, switch, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.alarms import Bell, alarm_scores, channels_in_alarm, known_thresholds
+from psimlearn.filter.cards import card_of_live, line_of_live
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.lastrow import held_inputs, hints_at_last_row, last_row, outside_at_last_row
@@ -204,12 +205,8 @@ class Live:
 
     __copy__ = copy
 
-    def __repr__(self) -> str:
-        """One line with the number of streams, channels and inputs."""
-        n_inputs = 0 if self.filter.input_scaling is None else len(self.filter.input_scaling.mean)
-        inputs = f", {n_inputs} inputs" if n_inputs else ""
-        streams = "1 stream" if self.n_streams == 1 else f"{self.n_streams} streams"
-        return f"Live({streams} of {self._x_shape[-1]} channels{inputs}, window {self.filter.features.window})"
+    __repr__ = line_of_live
+    _repr_html_ = card_of_live
 
     def _squeezed(self, rows: np.ndarray) -> np.ndarray:
         """Drop the axis of streams if there is only one."""
@@ -271,7 +268,7 @@ class Live:
         """The memory of all streams, with this belief."""
         streams = self._streams
         unseen = np.broadcast_to(streams.unseen, self.n_streams)
-        return State(belief, streams.recent, streams.clock, unseen, streams.late, streams.doubt)
+        return State(belief, streams.recent, streams.clock, unseen, streams.late, streams.doubt, streams.unrest)
 
     def _future(self, future_inputs: Any, steps: int) -> Float[np.ndarray, "b steps p"] | None:
         """The inputs of the rows ahead, checked, streams first."""

@@ -12,9 +12,11 @@ from psimlearn.filter.innovations import Innovations, has_innovations, innovatio
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.filter.rollout import Reading, Rollout, rolled
+from psimlearn.filter.situated import situation
 from psimlearn.filter.step import State, expected
 from psimlearn.filter.stepping import step
 from psimlearn.filter.uncertainty import Calibration, InputsToCome
+from psimlearn.filter.whole import blocks_before
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, coming_places
@@ -108,11 +110,14 @@ def predict(
             variance = _beyond(filter, state, calibration, horizon, variance)
         if filter.starting is not None:
             variance = variance * filter.starting.factor(age, horizon)
-        unit, in_doubt, share = filter.scaling.scale, variance, None
+        in_doubt, share = variance, None
         if doubt is not None:
             in_doubt = variance + np.fmax(doubt, _of_empty_rows(filter, state, horizon))
             share = 1 - variance / in_doubt
-        return Spread(np.sqrt(in_doubt) * unit, horizon, calibration, age, filter.starting, share, filter.in_gaps)
+        follows, factor = situation(filter, state, horizon, share) if inputs == "known" else (None, 1.0)
+        std = np.sqrt(in_doubt * factor) * filter.scaling.scale
+        starting, in_gaps, local = filter.starting, filter.in_gaps, filter.local
+        return Spread(std, horizon, calibration, age, starting, share, in_gaps, follows, local)
 
     rows = np.broadcast_to(np.arange(1, steps + 1), mean.shape[:2])
     age = np.broadcast_to(np.reshape(state.age, (-1, 1)), rows.shape)
@@ -220,7 +225,7 @@ def _read(
     future_inputs: Float[np.ndarray, "b steps p"] | None,
 ) -> Float[np.ndarray, "b steps n"]:
     """Read the next rows from beliefs; `blocks` takes beliefs to their blocks."""
-    state = state._replace(doubt=None)  # rows that come as expected move no mean
+    state = state._replace(doubt=None, unrest=None)  # rows that come as expected move no mean
     if future_inputs is not None and future_inputs.shape[1] < steps:
         raise DataError(f"future_inputs: required {steps} rows ahead, received {future_inputs.shape[1]}.")
     inside = blocks(state.belief)[:, : steps if future_inputs is None else 1]
@@ -248,10 +253,10 @@ def forecast(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[
     Entry [row t, j] predicts x_{t+j} from x_0 .. x_{t-1}, and from the inputs up to then where there are any; it may
     lie beyond the end of the recording, where inputs are held at their last value.
     """
+    if trajectories.inputs is None and isinstance(filter.features, Stack) and horizon <= filter.features.window:
+        return blocks_before(filter, trajectories, horizon)
     rollout = rolled(filter, trajectories)
     plan = rollout.layout.plan
-    if trajectories.inputs is None and isinstance(filter.features, Stack) and horizon <= filter.features.window:
-        return rollout.blocks(horizon)
     return plan.packed(ahead(filter, rollout.before, horizon, coming_inputs(trajectories, plan, horizon)))
 
 

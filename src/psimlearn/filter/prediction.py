@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.filter.ingaps import InGaps
+from psimlearn.filter.localscale import LocalScale
 from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting
-from psimlearn.shapes import Float, Int
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Prediction", "Spread"]
 
@@ -26,10 +27,15 @@ class Spread(NamedTuple):
     share: Float[np.ndarray, "*b n"] | None = None
     """The share of the variance that is doubt; None if there is no doubt."""
     in_gaps: InGaps | None = None
+    follows: Bool[np.ndarray, "*b"] | None = None
+    """Whether the spread follows the situation; None if it never does."""
+    local: LocalScale | None = None
 
     def reach(self, coverage: float) -> Float[np.ndarray, "*b n"]:
         """Half the width of intervals of this coverage."""
         multiple = self.calibration.reach(self.horizon, coverage)
+        if self.local is not None and self.follows is not None:
+            multiple = np.where(self.follows[..., None], self.local.reach(self.horizon, coverage), multiple)
         if self.starting is not None and self.age is not None:
             multiple = self.starting.reach(self.age, coverage, multiple)
         if self.share is not None and self.in_gaps is not None:
@@ -41,7 +47,9 @@ class Spread(NamedTuple):
         """Pick some, by an index into all axes but the last, the channels."""
         age = None if self.age is None else self.age[place]
         share = None if self.share is None else self.share[place]
-        return self._replace(std=self.std[place], horizon=self.horizon[place], age=age, share=share)
+        follows = None if self.follows is None else self.follows[place]
+        picked = self._replace(std=self.std[place], horizon=self.horizon[place])
+        return picked._replace(age=age, share=share, follows=follows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,25 +12,26 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.filter.beliefs import before, left_by
-from psimlearn.filter.chunked import at_once, chunk_length, roll_in_chunks
+from psimlearn.filter.chunked import at_once
 from psimlearn.filter.doubt import Doubt
-from psimlearn.filter.folded import Folded, fold, foldable
+from psimlearn.filter.feeding import fill
+from psimlearn.filter.folded import fold, foldable
 from psimlearn.filter.gapped import Reading, roll_in_doubt
 from psimlearn.filter.innovations import treats_exactly
-from psimlearn.filter.layout import Layout, controls, lay_out
-from psimlearn.filter.learnt import Learnt, start
+from psimlearn.filter.layout import Layout, controls
+from psimlearn.filter.learnt import Learnt, laid_out, start
 from psimlearn.filter.step import State, advance, expected, following, following_at, inputs
 from psimlearn.filter.threads import for_products
-from psimlearn.recordings.schedule import RowIndex, Schedule
-from psimlearn.recordings.steps import check_step
+from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import beliefs_before, late_at_end, late_before, unseen_at_end, unseen_before
+from psimlearn.recordings.windows import (
+    beliefs_before,
+    late_before,
+    unseen_before,
+)
 from psimlearn.shapes import Float
 
-__all__ = ["Reading", "Rollout", "Table", "inputs_at", "laid_out", "roll", "rolled", "room", "run", "table"]
-
-DRIVEN = 4096
-"""The rows for which the contribution of known columns is computed at once."""
+__all__ = ["Reading", "Rollout", "Table", "inputs_at", "laid_out", "roll", "rolled", "room", "table"]
 
 
 class Table(NamedTuple):
@@ -44,12 +45,6 @@ class Table(NamedTuple):
 def table(filter: Learnt, trajectories: Trajectories) -> Table:
     """Lay recordings out for `roll`."""
     return room(filter, laid_out(filter, trajectories))
-
-
-def laid_out(filter: Learnt, trajectories: Trajectories) -> Layout:
-    """Lay recordings out, after a check that they have the channels and the step of the training data."""
-    check_step(filter.time_step, trajectories.step, len(trajectories.values))
-    return lay_out(trajectories, filter.scaling, filter.input_scaling, filter.lags, filter.feedthrough)
 
 
 def room(filter: Learnt, layout: Layout) -> Table:
@@ -107,7 +102,9 @@ class Rollout:
         The other blocks are not computed.
         """
         d = horizon * len(self.filter.scaling.mean)
-        return self.filter.scaling.undo(self._before(d, packed=True).reshape(len(self.x), horizon, -1))
+        blocks = self._before(d, packed=True)
+        self.filter.scaling.revert(blocks.reshape(-1, len(self.filter.scaling.mean)))
+        return blocks.reshape(len(self.x), horizon, -1)
 
     def left_by(self, rows: RowIndex) -> Float[np.ndarray, "some d"]:
         """The beliefs after some scheduled rows."""
@@ -143,7 +140,8 @@ class Rollout:
     def before(self) -> State:
         """The state before every scheduled row, as if each row were a stream; `read_before` tells its doubt."""
         plan, unseen = self.layout.plan, unseen_before(self.layout.x, self.layout.plan)
-        return State(self.held, self.observed(plan.place(-1)), plan.time, unseen, late_before(self.layout.x, plan))
+        late = late_before(self.layout.x, plan)
+        return State(self.held, self.observed(plan.place(-1)), plan.time, unseen, late, None, self._unrest)
 
     @property
     def after(self) -> State:
@@ -151,7 +149,26 @@ class Rollout:
         blind, time = np.isnan(self.layout.x).all(axis=1), self.layout.plan.time
         unseen = np.where(blind, unseen_before(self.layout.x, self.layout.plan) + 1, 0)
         late = late_before(self.layout.x, self.layout.plan)
-        return State(self.beliefs, self.observed(), time + 1, unseen, late + (blind & (late == time)))
+        unrest = self.unrest_left_by(slice(None))
+        return State(self.beliefs, self.observed(), time + 1, unseen, late + (blind & (late == time)), None, unrest)
+
+    @cached_property
+    def _unrest(self) -> Float[np.ndarray, "rows n"] | None:
+        """The unrest before each scheduled row; None if none is kept."""
+        local, plan = self.filter.local, self.layout.plan
+        if local is None:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverged
+            errors = plan.packed(self.layout.x - expected(self.filter.recursion, self.held))
+        starts = np.append(np.sort(plan.order[plan.block(0)]), len(errors))
+        return np.asarray(local.unrest_before(errors, starts)[plan.order])
+
+    def unrest_left_by(self, rows: RowIndex) -> Float[np.ndarray, "some n"] | None:
+        """The unrest after some scheduled rows; None if none is kept."""
+        if self._unrest is None:
+            return None
+        mean = expected(self.filter.recursion, self.held[rows])
+        return self.filter.unrest_after(self._unrest[rows], self.layout.x[rows], mean)
 
     @property
     def known(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -173,34 +190,24 @@ def roll(filter: Learnt, table: Table, reading: Reading | None = None) -> Rollou
         reading: read from the doubt after each row, where entries are missing: doubt itself is too large to be kept.
     """
     of_a_step = at_once(table.layout.plan) * table.z.shape[1] * len(filter.feedback.mean)
-    with np.errstate(over="ignore", invalid="ignore"), for_products(of_a_step):  # one that diverges is no crash
-        if table.layout.gappy:
+    with np.errstate(over="ignore", invalid="ignore"):  # one that diverges is no crash
+        if foldable(filter) and not table.layout.gappy:
+            return _roll_folded(filter, table, of_a_step)
+        with for_products(of_a_step):
+            if not table.layout.gappy:
+                return _roll_textbook(filter, table)
             return _roll_gapped(filter, table, reading) if treats_exactly(filter) else _roll_filling(filter, table)
-        return _roll_folded(filter, table) if foldable(filter) else _roll_textbook(filter, table)
 
 
-def _roll_folded(filter: Learnt, table: Table) -> Rollout:
+def _roll_folded(filter: Learnt, table: Table, of_a_step: int) -> Rollout:
     """Fill the columns of z that are fed back; nothing else of a belief is computed."""
     layout, z = table
     machine, plan = fold(filter), layout.plan
-    length = chunk_length(plan)
     if not filter.feedback.weight:  # every belief feeds back the same
         z[:, : len(machine.first)] = machine.first
-    elif length is None or not roll_in_chunks(machine, z, plan, length):
-        _roll_in_turn(machine, z, plan)
+    else:
+        fill(machine, z, plan, of_a_step)
     return Rollout(filter, layout, layout.x, z, None)
-
-
-def _roll_in_turn(machine: Folded, z: Float[np.ndarray, "rows p"], plan: Schedule) -> None:
-    """Fill the columns of z that are fed back, one time index after the other."""
-    r, feed, boxed = len(machine.first), machine.feed, machine.boxes(plan.block(0).stop)
-    z[plan.block(0), :r] = machine.first
-    begin, end, drive = 0, 0, z[:0]
-    for now, later in plan.moves():
-        if now.stop > end:  # the contribution of known columns, for a few thousand rows at once
-            begin, end = now.start, max(now.stop, now.start + DRIVEN)
-            drive = feed.drive(z[begin:end, r:])[0]
-        z[later, :r] = boxed(feed.respond(z[now, :r], (drive[now.start - begin : now.stop - begin],)))
 
 
 def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
@@ -243,26 +250,3 @@ def inputs_at(
     observed = x.take(layout.places[rows], axis=0).reshape(len(belief), -1)
     z: np.ndarray = inputs(filter.recursion, belief, observed, layout.u[rows])
     return z
-
-
-def run(
-    filter: Learnt, trajectories: Trajectories, next_inputs: Float[np.ndarray, "m p"] | None = None
-) -> tuple[Float[np.ndarray, "rows d"], State]:
-    """The belief before every row, in the order of the recordings, and the state after each trajectory.
-
-    Args:
-        filter: a learnt filter.
-        trajectories: recordings.
-        next_inputs: the input that follows each trajectory, which a filter with feed-through needs to know; the last
-            input is held if it is not given.
-    """
-    rollout = rolled(filter, trajectories)
-    plan = rollout.layout.plan
-    ends = plan.last()
-    values, offsets = trajectories.values, trajectories.offsets
-    unseen, late = unseen_at_end(values, offsets), late_at_end(values, offsets)
-    state = State(rollout.left_by(ends), rollout.observed(ends), plan.length[ends], unseen, late, rollout.ends)
-    if filter.feedthrough and next_inputs is not None and trajectories.inputs is not None:
-        last = trajectories.inputs[trajectories.offsets[1:] - 1]
-        state = state._replace(belief=rollout.given_inputs(ends, last, next_inputs))
-    return rollout.packed_held(), state

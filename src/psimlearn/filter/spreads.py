@@ -114,7 +114,7 @@ class Roots:
         self, left: Float[np.ndarray, "g joint l"], T: Float[np.ndarray, "*g s joint"], negligible: float
     ) -> Float[np.ndarray, "g s k"]:
         """T times the root, turned to its principal axes, without the columns that are negligible in every group."""
-        R = T @ left
+        R = _carried(T, left)
         values, vectors = np.linalg.eigh(R.swapaxes(1, 2) @ R)
         n_alive = int((values > negligible).sum(axis=1).max(initial=0))
         return np.asarray(R @ vectors[:, :, vectors.shape[2] - n_alive :])
@@ -139,6 +139,21 @@ class Roots:
 
 Kind = Covariances | Roots
 """The way in which a doubt is kept."""
+
+
+def _carried(T: Float[np.ndarray, "*g s joint"], left: Float[np.ndarray, "g joint l"]) -> Float[np.ndarray, "g s l"]:
+    """T times the root of each group.
+
+    Most rows of a wide T have one entry only, as each lag becomes the next: such rows of `left` are picked.
+    """
+    if T.ndim > 2:
+        return np.asarray(T @ left)
+    picks = np.count_nonzero(T, axis=1) == 1
+    column = (T[picks] != 0).argmax(axis=1)
+    out = np.empty((len(left), len(T), left.shape[2]))
+    out[:, ~picks] = T[~picks] @ left
+    out[:, picks] = T[picks, column][:, None] * left[:, column]
+    return out
 
 
 def _noise_roots(V: Float[np.ndarray, "g n n"], seen: Bool[np.ndarray, "g n"]) -> Float[np.ndarray, "g n most"]:

@@ -76,6 +76,9 @@ class Feedback(NamedTuple):
         """Mark the rows of feedback that lie on the box; a coordinate that never varied does not count."""
         if self.low is None or self.high is None:
             return np.zeros(len(fed), dtype=bool)
+        still = self.low >= self.high
+        if len(fed) and ((fed.min(axis=0) > self.low) & (fed.max(axis=0) < self.high) | still).all():  # as usual
+            return np.zeros(len(fed), dtype=bool)
         columns = np.ascontiguousarray(fed.T)  # numpy compares few long rows much faster than many short ones
         low, high = self.low[:, None], self.high[:, None]
         return np.asarray(np.any(((columns <= low) | (columns >= high)) & (low < high), axis=0))
@@ -95,12 +98,15 @@ class State(NamedTuple):
     """The number of rows before the first in which anything was observed."""
     doubt: Doubt | None = None
     """The covariance that gaps have opened, for filters that keep one; None if nothing is in doubt."""
+    unrest: Array | None = None
+    """The fading mean of squared errors, (b, n), for filters whose intervals follow the situation; None for others."""
 
     def at(self, streams: Any) -> "State":
         """The state of some of the streams, by any index."""
         doubt = None if self.doubt is None else self.doubt.at(streams)
+        unrest = None if self.unrest is None else self.unrest[streams]
         belief, recent, clock, unseen, late = (part[streams] for part in self[:5])
-        return State(belief, recent, clock, unseen, late, doubt)
+        return State(belief, recent, clock, unseen, late, doubt, unrest)
 
     def counted(self, x: Float[Array, "b n"]) -> tuple[Array, Array]:
         """`unseen` and `late` after one more row, NaN where nothing was observed."""

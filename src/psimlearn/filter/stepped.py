@@ -36,6 +36,8 @@ class Streams:
         """The doubt before the last row."""
         self.corrected: Float[np.ndarray, "b h"] | None = None
         """The part of the hints that is read from the belief before the last row, if the row has corrected it."""
+        self.unrest = start(filter, n_streams).unrest
+        """The fading mean of squared errors, if intervals follow the situation; None if they do not."""
         self._time = self._last_reset = 0
         self._born = np.zeros(n_streams, dtype=np.int64)
 
@@ -51,6 +53,7 @@ class Streams:
         self.unseen = np.where(chosen, 0, self.unseen)
         self.late = np.where(chosen, 0, self.late)
         self.doubt = self.doubt and self.doubt.without(chosen)
+        self.unrest = None if self.unrest is None else np.where(chosen[:, None], 1.0, self.unrest)
 
     def _note(self, x: Float[np.ndarray, "b n"]) -> None:
         """Remember which entries of the last row were missing."""
@@ -85,9 +88,10 @@ class SteppedStreams(Streams):
         """Take one row of every stream."""
         x, u, next_u = self._finite(x, u, next_u)
         with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
-            after = step(self.filter, State(self.belief, self.recent, self.clock, 0, self.late), x, u, next_u)
+            before = State(self.belief, self.recent, self.clock, 0, self.late, None, self.unrest)
+            after = step(self.filter, before, x, u, next_u)
         self.controls = self.filter.controls(u, next_u, len(x))
-        self.held, self.belief, self.recent = self.belief, after.belief, after.recent
+        self.held, self.belief, self.recent, self.unrest = self.belief, after.belief, after.recent, after.unrest
         self._note(x)
         self._time += 1
 

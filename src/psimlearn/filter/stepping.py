@@ -4,7 +4,7 @@ import numpy as np
 
 from psimlearn.filter.innovations import innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
-from psimlearn.filter.step import State, following, take
+from psimlearn.filter.step import State, expected, following, take
 from psimlearn.shapes import Float
 
 __all__ = ["step"]
@@ -27,6 +27,14 @@ def step(
         next_u: inputs that act at the next row, for a filter with feed-through; held at u if not given.
     """
     x, u = filter.scaling(x), filter.controls(u, next_u, len(x))
+    after = _taken(filter, state, x, u)
+    if filter.local is None or state.unrest is None:
+        return after
+    return after._replace(unrest=filter.unrest_after(state.unrest, x, expected(filter.recursion, state.belief)))
+
+
+def _taken(filter: Learnt, state: State, x: Float[np.ndarray, "b n"], u: Float[np.ndarray, "b q"]) -> State:
+    """The state after a standardised row, but for its unrest."""
     if treats_exactly(filter) and (state.doubt is not None or np.isnan(x).any()):
         return _step_in_doubt(filter, state, x, u)
     if len(filter.regressors) == 1:

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from psimlearn.filter.compiling import STEPPED, kernels_for
 from psimlearn.filter.folded import Columns, Map, columns, fold, foldable, folded_map
 from psimlearn.filter.innovations import LINEAR_IN_BELIEF, innovations, treats_exactly
 from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.regressors import Linear
 from psimlearn.filter.stepped import SteppedStreams, Streams, Values
 from psimlearn.shapes import Bool, Float
 
@@ -35,6 +37,8 @@ class Column(NamedTuple):
     u: Float[np.ndarray, "q *b"]
     given: Float[np.ndarray, " entries"]
     """All entries of z but the feedback, flat."""
+    place: int
+    """The number of this row among the three."""
 
 
 class FoldedStreams(Streams):
@@ -51,6 +55,9 @@ class FoldedStreams(Streams):
         feed = self._scaled(machine.feed)
         self._feed = feed.weights.dot if feed.directions is None else feed  # one call less saves a tenth of a step
         self._first = machine.first
+        self._step: Any = None
+        self._store: Any = None
+        self._widths = (0, 0)
         self._alone, self._lagged = n_streams == 1, filter.lags > 1
         self._mean = self._columns(filter.scaling.mean)
         self._u_mean = self._columns(np.empty(0) if filter.input_scaling is None else filter.input_scaling.mean)
@@ -58,7 +65,9 @@ class FoldedStreams(Streams):
         self._box = None if low is None or high is None else (self._columns(low), self._columns(high))
         rows = np.zeros((3, feed.weights.shape[1], *self._mean.shape[1:]))
         rows[:, -1] = 1.0
-        self._rows = self._views(rows)
+        self._box_rows = np.stack(machine.bounds)
+        self._weights = feed.weights if isinstance(machine.feed, Linear) else None
+        self._rows = self._placed(rows)
         self._reads: dict[int, Columns] = {}
         self._model = innovations(filter) if treats_exactly(filter) else None
         self.reset(np.ones(n_streams, dtype=bool))
@@ -66,6 +75,18 @@ class FoldedStreams(Streams):
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
         """Take one row of every stream; a sum of squares shows whether every number is finite."""
         before, last, now = self._rows
+        if (
+            self._step is not None
+            and self.doubt is None
+            and u is None
+            and self._time != self._last_reset
+            and self._step(x, self._store, last.place, now.place, before.place, *self._widths)
+        ):
+            self._note_all()
+            self._note_unrest(x)
+            self._rows = last, now, before
+            self._time += 1
+            return
         given, fed = now.given, before.fed
         np.subtract(x if self._alone else x.T, self._mean, now.x)
         if self._lagged:
@@ -73,12 +94,12 @@ class FoldedStreams(Streams):
         if u is not None and next_u is not None:
             self._put_inputs(now, u, next_u)
         if given.dot(given) < INFINITY and self.doubt is None:
-            self.missing, self.unseen_before, self.unseen = None, self.unseen, 0
-            self.late_before, self.doubt_before, self.corrected = self.late, None, None
+            self._note_all()
         elif self._model is None:
             self._mend(last, now, x, u, next_u)
         else:
             self._take_in_doubt(last, now, x, u, next_u)
+        self._note_unrest(x)
         if self._box is None:
             with np.errstate(over="ignore", invalid="ignore"):  # a filter that diverges is a value, not a crash
                 self._feed(now.z, fed)
@@ -89,6 +110,17 @@ class FoldedStreams(Streams):
             np.minimum(fed, high, out=fed)
         self._rows = last, now, before
         self._time += 1
+
+    def _note_all(self) -> None:
+        """Remember that no entry of the last row was missing."""
+        self.missing, self.unseen_before, self.unseen = None, self.unseen, 0
+        self.late_before, self.doubt_before, self.corrected = self.late, None, None
+
+    def _note_unrest(self, x: Values) -> None:
+        """Let the unrest follow this row, before it becomes the last one."""
+        if self.unrest is not None:
+            row = self.filter.scaling(x.reshape(len(self._born), -1))
+            self.unrest = self.filter.unrest_after(self.unrest, row, self.expected(1))
 
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
         """Start some streams again."""
@@ -218,16 +250,34 @@ class FoldedStreams(Streams):
         r, n = len(self.filter.feedback.mean), len(self.filter.scaling.mean)
         end = r + n * self.filter.lags
         views = [
-            Column(z, z[:r], z[r : r + n], z[r:end], z[r + n : end], z[r : end - n], z[end:-1], z[r:].reshape(-1))
-            for z in rows
+            Column(
+                z, z[:r], z[r : r + n], z[r:end], z[r + n : end], z[r : end - n], z[end:-1], z[r:].reshape(-1), place
+            )
+            for place, z in enumerate(rows)
         ]
         return views[0], views[1], views[2]
 
+    def _placed(self, rows: Float[np.ndarray, "three p *b"]) -> tuple[Column, Column, Column]:
+        """View each row with its parts; the rows of a single stream lie in the store of its compiled step."""
+        W = self._weights
+        kernels = kernels_for(W.size, STEPPED) if self._alone and W is not None else None
+        if kernels is None or W is None:
+            return self._views(rows)
+        r, p = W.shape
+        self._widths = r, p - 1
+        box, mean, first = kernels.BOX, kernels.MEAN, kernels.W_FIRST
+        store = np.zeros((first + p, -(-max(r, p) // kernels.EIGHT) * kernels.EIGHT))
+        store[:3, :p], store[box : box + 2, :r] = rows, self._box_rows
+        store[mean, : len(self._mean)], store[first:, :r] = self._mean, W.T
+        self._step, self._store = kernels.step, store
+        return self._views(store[:3, :p])
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the rows without views of their parts: a copy or a pickle would separate views from their row."""
-        return {**self.__dict__, "_rows": np.stack([row.z for row in self._rows])}
+        rows = np.stack([row.z for row in self._rows])
+        return {**self.__dict__, "_rows": rows, "_step": None, "_store": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the views of the rows."""
         self.__dict__.update(state)
-        self._rows = self._views(state["_rows"])
+        self._rows = self._placed(state["_rows"])

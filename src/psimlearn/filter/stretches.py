@@ -13,7 +13,7 @@ import numpy as np
 from psimlearn.filter.doubt import one_after_another
 from psimlearn.filter.folded import Folded, Map, fold, foldable, folded_map
 from psimlearn.filter.learnt import Learnt, remembered, start
-from psimlearn.filter.step import State, inputs
+from psimlearn.filter.step import State, expected, inputs
 from psimlearn.filter.stepping import step
 from psimlearn.shapes import Bool, Float, Int
 
@@ -174,7 +174,19 @@ def _take_folded(
     before.belief[:k], before.recent[:k], before.unseen[:k] = state.belief, state.recent, state.unseen
     earlier = _earlier(plan)
     before.belief[k:], before.recent[k:] = belief[earlier], recent[earlier]
-    return before, after
+    return _with_unrest(filter, state, before, after, plan)
+
+
+def _with_unrest(filter: Learnt, state: State, before: State, after: State, plan: _Plan) -> tuple[State, State]:
+    """The states before and after each row with their unrest, if it is kept."""
+    if state.unrest is None:
+        return before, after
+    x, mean = after.recent[:, 0], expected(filter.recursion, before.belief)
+    was, becomes, now = np.empty_like(x), np.empty_like(x), state.unrest
+    for i, k in zip(plan.first, plan.active, strict=True):
+        was[i : i + k] = now[:k]
+        becomes[i : i + k] = now = filter.unrest_after(now[:k], x[i : i + k], mean[i : i + k])
+    return before._replace(unrest=was), after._replace(unrest=becomes)
 
 
 def _recent(
@@ -210,7 +222,8 @@ def joined(states: Sequence[State]) -> State:
     counts = [[np.broadcast_to(part, size) for part in state[3:5]] for state, size in zip(states, sizes, strict=True)]
     unseen, late = (np.concatenate(parts) for parts in zip(*counts, strict=True))
     belief, recent, clock = (np.concatenate(parts) for parts in zip(*(state[:3] for state in states), strict=True))
-    return State(belief, recent, clock, unseen, late, one_after_another([s.doubt for s in states], sizes))
+    unrest = None if states[0].unrest is None else np.concatenate([state.unrest for state in states])
+    return State(belief, recent, clock, unseen, late, one_after_another([s.doubt for s in states], sizes), unrest)
 
 
 @remembered

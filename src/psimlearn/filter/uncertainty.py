@@ -9,7 +9,7 @@ from psimlearn.checks import number
 from psimlearn.filter.gaps import among_seen, error_covariance
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated"]
+__all__ = ["LEAST_VARIANCE", "LEVELS", "Calibration", "Correlation", "InputsToCome", "calibrated", "conformal"]
 __all__ += ["Misfit", "Starting", "between", "joint_misfit", "misfit", "started"]
 
 InputsToCome = Literal["known", "next known", "unknown"]
@@ -125,7 +125,7 @@ def started(
     for a, c in np.ndindex(ages, errors.shape[2]):
         scores = np.sqrt(squares[age == a, :, c] / (ratio[a, :, c] * np.where(later[:, c] > 0, later[:, c], 1.0)))
         scores = scores[np.isfinite(scores)]
-        quantiles[:, a, c] = _conformal(scores if len(scores) else np.ones(1))
+        quantiles[:, a, c] = conformal(scores if len(scores) else np.ones(1))
     return Starting(ratio, quantiles, _first_covariance(errors[age == 0, 0]))
 
 
@@ -168,7 +168,7 @@ def calibrated(
         share = _without(e**2, added)
         base[j, c], gain[j, c] = _blend(share * e**2, None if own is None else own[seen, j, c])
         variance = base[j, c] if own is None else base[j, c] + gain[j, c] * own[seen, j, c]
-        quantiles[:, j, c] = _conformal(np.abs(e) / np.sqrt(variance + added))
+        quantiles[:, j, c] = conformal(np.abs(e) / np.sqrt(variance + added))
     return Calibration(base, gain, quantiles)
 
 
@@ -200,7 +200,7 @@ def _blend(squares: Float[np.ndarray, " rows"], claimed: Float[np.ndarray, " row
     return (1 - best) * mean, best * ratio
 
 
-def _conformal(scores: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " levels"]:
+def conformal(scores: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " levels"]:
     """The conformal quantiles: at level c the ceil(c (rows + 1))th smallest score, or the largest if rows are few."""
     ordered = np.sort(scores)
     place = np.ceil(LEVELS * (len(scores) + 1)).astype(int) - 1

@@ -1,0 +1,144 @@
+"""Covariances of a linear filter in long recordings with gaps, each computed once.
+
+In a linear filter the covariance after a row depends on the covariance before it and on which entries of the row are
+missing, not on their values. So covariances are nodes, and patterns of missing entries lead from node to node: a gap
+like an earlier gap follows nodes that are known. `doubt.py` computes the new ones.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psimlearn.filter.doubt import Doubt, conditioned, moved
+from psimlearn.filter.innovations import Innovations
+from psimlearn.filter.regressors import Linear
+from psimlearn.filter.spreads import Covariances
+from psimlearn.shapes import Bool, Float, Int
+
+__all__ = ["Met", "Patterns", "has_patterns"]
+
+MOST_NUMBERS = 2**24
+"""The numbers of all nodes; beyond it, nodes that no stream has reached are forgotten."""
+
+
+class Met(NamedTuple):
+    """One row of b streams, taken with its gaps; as in `innovations.Taken`."""
+
+    z: Float[np.ndarray, "b p"]
+    x: Float[np.ndarray, "b n"]
+    hints: Float[np.ndarray, "b h"]
+    doubt: Doubt | None
+
+
+def has_patterns(model: Innovations) -> bool:
+    """Tell whether covariances depend on patterns alone, and are kept in full."""
+    return isinstance(model.map, Linear) and isinstance(model.kind, Covariances)
+
+
+class Patterns:
+    """The covariances met so far; node e was reached by edge e, which has a gain."""
+
+    def __init__(self, model: Innovations, x: Float[np.ndarray, "rows n"], n_streams: int) -> None:
+        self.model = model
+        most = min(MOST_NUMBERS // model.s**2, 2 * len(x)) + 2 * n_streams  # memory is taken when it is first written
+        self.pattern, self.n_patterns = _numbered(x)
+        self.edges: dict[int, int] = {}
+        """The edge for each pair of a node and a pattern, in one number."""
+        self.gain = np.empty((most, model.s + model.n, model.n))
+        self.spread = np.empty((most, model.s, model.s))
+        self.after = np.empty(most, dtype=np.int64)
+        """The node at the end of each edge; -1 where the doubt has died away."""
+        self.size = 0
+
+    def take(
+        self,
+        S: Float[np.ndarray, "b s"],
+        doubt: Doubt | None,
+        x: Float[np.ndarray, "b n"],
+        u: Float[np.ndarray, "b q"],
+        start: Bool[np.ndarray, " b"],
+        pattern: Int[np.ndarray, " b"],
+    ) -> Met:
+        """`Innovations.take`; the groups of doubts are nodes, and each stream has the pattern of its row.
+
+        Only the means of streams in doubt are corrected, in copies of S and x.
+        """
+        model, node = self.model, np.full(len(x), -1) if doubt is None else doubt.group
+        if self.size + len(x) > len(self.after):
+            node = self._forget(node)
+        some = np.flatnonzero((node >= 0) | (pattern > 0))
+        S, x, after = S.copy(), x.copy(), np.full(len(x), -1)  # S holds feedback inside its box
+        if len(some):
+            edge = self._edges(node[some], pattern[some], start[some], x[some])
+            S[some], x[some] = self._corrected(edge, S[some], x[some])
+            after[some] = self.after[edge]
+        hints = S[:, model.r + model.n : model.r + model.n + model.n_hints]
+        z = model.arranged(S[:, : model.r], S, x, u, start)
+        return Met(z, x, hints, Doubt(after, self.spread) if (after >= 0).any() else None)
+
+    def _corrected(
+        self, edge: Int[np.ndarray, " b"], S: Float[np.ndarray, "b s"], x: Float[np.ndarray, "b n"]
+    ) -> tuple[Float[np.ndarray, "b s"], Float[np.ndarray, "b n"]]:
+        """The means of S and x, given the entries of x that are seen."""
+        model, seen, expected = self.model, ~np.isnan(x), self.model.expected(S)
+        innovation = np.where(seen, x - expected, 0.0)
+        moved = np.matmul(self.gain[edge], innovation[:, :, None])[:, :, 0]
+        S = S + moved[:, : model.s]
+        if model.r:
+            S[:, : model.r] = model.feedback.boxed(S[:, : model.r])
+        return S, np.where(seen, x, expected + moved[:, model.s :])
+
+    def _edges(
+        self,
+        node: Int[np.ndarray, " b"],
+        pattern: Int[np.ndarray, " b"],
+        start: Bool[np.ndarray, " b"],
+        x: Float[np.ndarray, "b n"],
+    ) -> Int[np.ndarray, " b"]:
+        """The edges that streams follow; those not met before are made."""
+        keys = ((node + 1) * self.n_patterns + pattern) * 2 + start
+        known, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        found = np.array([self.edges.get(key, -1) for key in known.tolist()])
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            streams = first[new]
+            found[new] = self.size + np.arange(len(new))
+            self.edges.update(zip(known[new].tolist(), found[new].tolist(), strict=True))
+            self._make(node[streams], start[streams], ~np.isnan(x[streams]))
+        return np.asarray(found[number])
+
+    def _make(self, node: Int[np.ndarray, " g"], start: Bool[np.ndarray, " g"], seen: Bool[np.ndarray, "g n"]) -> None:
+        """Compute new edges and the nodes at their ends."""
+        model, g = self.model, len(node)
+        each = np.arange(g)
+        before = Doubt(np.where(node >= 0, each, -1), self.spread[node])
+        V = np.where(start[:, None, None], model.first_noise, model.noise)
+        given = conditioned(model.kind, before, V, seen, model.r, model.s, each)
+        T = model.transition(np.empty((g, 0)), start[given.first])
+        left = moved(model.kind, given, T, model.noise_level)
+        new = slice(self.size, self.size + g)
+        self.gain[new], self.after[new] = given.gain[given.group], -1
+        if left is not None:
+            alive = np.flatnonzero(left.group >= 0)
+            self.spread[new][alive] = left.spread[left.group[alive]]
+            self.after[new][alive] = self.size + alive
+        self.size += g
+
+    def _forget(self, node: Int[np.ndarray, " b"]) -> Int[np.ndarray, " b"]:
+        """Forget all but the nodes that streams are at; return their new numbers."""
+        kept, number = np.unique(node[node >= 0], return_inverse=True)
+        self.spread[: len(kept)] = self.spread[kept]
+        self.edges, self.size = {}, len(kept)
+        out = np.full(len(node), -1)
+        out[node >= 0] = number
+        return out
+
+
+def _numbered(x: Float[np.ndarray, "rows n"]) -> tuple[Int[np.ndarray, " rows"], int]:
+    """The number of the pattern of missing entries in each row, 0 for none; and how many patterns there are."""
+    missing = np.isnan(x)
+    gappy = np.flatnonzero(missing.any(axis=1))
+    pattern = np.zeros(len(x), dtype=np.int64)
+    patterns, number = np.unique(np.packbits(missing[gappy], axis=1), axis=0, return_inverse=True)
+    pattern[gappy] = 1 + number.ravel()
+    return pattern, 1 + len(patterns)

@@ -1,0 +1,161 @@
+"""Whole recordings straight to their beliefs: the inputs z of the steps are not kept, and no product is computed twice.
+
+One product a step gives the next feedback and the part of the belief that was asked for. Feedback that is not
+compressed is the belief itself, shifted and scaled: then shift and scale are folded into the next step, and the product
+gives the belief alone. Besides the answers there is room for one time of all recordings only.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psimlearn.filter.chunked import cut
+from psimlearn.filter.compiling import ALONE, AT_ONCE, kernels_for, padded
+from psimlearn.filter.folded import fold, foldable, folded_map
+from psimlearn.filter.layout import Layout, gappy, packed_controls
+from psimlearn.filter.learnt import Learnt, check_alike, laid_out
+from psimlearn.filter.regressors import Linear
+from psimlearn.filter.threads import for_products
+from psimlearn.recordings.schedule import Schedule
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float, Int
+
+__all__ = ["Passed", "passes", "straight"]
+
+
+CACHED = 2**17
+"""The numbers of some times of all recordings, so that they stay in cache until they are written."""
+
+
+class Passed(NamedTuple):
+    """The first coordinates of beliefs, in the order of the recordings."""
+
+    before: Float[np.ndarray, "rows d"]
+    """Before each row."""
+    ends: Float[np.ndarray, "m d"]
+    """After each recording."""
+
+
+class _Pass(NamedTuple):
+    """The map of a step, y = [z; 1]' W, of which the first columns are fed back."""
+
+    W: Float[np.ndarray, "p y"]
+    box: Float[np.ndarray, "3 r"]
+    """Low and high, infinite without a box, and the first feedback."""
+    place: int
+    """Where the belief begins in y."""
+    first: Float[np.ndarray, " d"]
+    """The belief before the first row."""
+
+
+def passes(filter: Learnt) -> bool:
+    """Tell whether a filter is linear, so that one product gives its next feedback and its belief."""
+    return foldable(filter) and isinstance(filter.regressors[0], Linear)
+
+
+def straight(filter: Learnt, trajectories: Trajectories, d: int) -> Passed | None:
+    """The first d coordinates of all beliefs; None for filters and recordings that another runner has to take.
+
+    These are filters that are not linear, gaps, and long recordings, which are better cut into chunks.
+    """
+    rows, longest = len(trajectories.values), int(trajectories.lengths.max())
+    if not passes(filter) or gappy(trajectories.values):
+        return None
+    one, long = _pass(filter, d), cut(longest, rows) is not None
+    kernels = kernels_for(one.W.size, ALONE if long else AT_ONCE, rows)
+    if kernels is None and long:
+        return None
+    out = Passed(np.empty((rows, d)), np.empty((len(trajectories), d)))
+    if kernels is not None:
+        check_alike(filter, trajectories)
+        u = packed_controls(trajectories, filter.input_scaling, filter.feedthrough)
+        W, scaling = padded(one.W, kernels.EIGHT), np.stack(filter.scaling)
+        kernels.pass_rows(trajectories.values, u, trajectories.offsets, scaling, W, one.box, one.place, *out)
+    else:
+        layout = laid_out(filter, trajectories)
+        with np.errstate(over="ignore", invalid="ignore"), for_products(layout.plan.block(0).stop * one.W.size):
+            _pass_in_turn(one, layout, out)
+    out.before[trajectories.offsets[:-1]] = one.first
+    return out
+
+
+def _pass(filter: Learnt, d: int) -> _Pass:
+    """The map of a step that also gives the first d coordinates of the belief."""
+    feedback, r = filter.feedback, len(filter.feedback.mean)
+    first = filter.initial[:d]
+    if feedback.directions is not None:
+        shift = np.concatenate([feedback.shift, np.zeros(d)])
+        map = folded_map(filter, lambda m: np.concatenate([feedback.linear(m), m[:, :d]], axis=1), shift)
+        assert isinstance(map, Linear)  # see passes
+        machine = fold(filter)
+        return _Pass(_joined(map), np.stack([*machine.bounds, machine.first]), r, first)
+    map, unit = folded_map(filter, lambda m: m), feedback.weight / feedback.scale
+    assert isinstance(map, Linear)
+    W = _joined(map)
+    W[-1] += feedback.shift @ W[:r]
+    W[:r] *= unit[:, None]
+    low, high = np.full((2, r), np.array([[-np.inf], [np.inf]]))
+    if feedback.weight:  # in units of the belief
+        low, high = (bound / unit + feedback.mean for bound in fold(filter).bounds)
+    return _Pass(W, np.stack([low, high, np.clip(filter.initial, low, high)]), 0, first)
+
+
+def _joined(map: Linear) -> Float[np.ndarray, "p y"]:
+    """Weights and intercept in one array."""
+    return np.vstack([map.weights, map.intercept])
+
+
+def _pass_in_turn(one: _Pass, layout: Layout, out: Passed) -> None:
+    """Fill the answers, one time index of all recordings after the other.
+
+    The contribution of known columns is computed, and answers are written, for a few times at once.
+    """
+    r, plan, known, trajectories = one.box.shape[1], layout.plan, layout.observed, layout.plan.trajectories()
+    of_feedback, of_known = one.W[:r], one.W[r:-1]
+    blocks = plan.blocks()
+    b, width = blocks[0].stop, one.W.shape[1]
+    at_once = min(max(1, CACHED // (b * width)), len(blocks))
+    low, high, fed = (np.tile(bound, (b, 1)) for bound in one.box)  # numpy clips to full bounds much faster
+    y, response = np.empty((at_once * b, width)), np.empty((b, width))
+    belief, intercepts = y[:, one.place : one.place + out.before.shape[1]], np.tile(one.W[-1], b)
+    evenly = len(plan.order) == b * len(blocks)
+    running, ending = b, np.flatnonzero(~plan.reaches(1))
+    after = None if evenly else np.where(plan.reaches(1), plan.order[plan.place(1)], -1)
+    for first in range(0, len(blocks), at_once):
+        some = slice(blocks[first].start, blocks[min(first + at_once, len(blocks)) - 1].stop)
+        np.matmul(known[some], of_known, out=y[: some.stop - some.start])
+        y.reshape(at_once, -1)[...] += intercepts
+        for block in blocks[first : first + at_once]:
+            k, place = block.stop - block.start, slice(block.start - some.start, block.stop - some.start)
+            if k < running:
+                low, high, fed, response = low[:k], high[:k], fed[:k], response[:k]
+                running = k
+            np.matmul(fed, of_feedback, out=response)
+            now = y[place]
+            now += response
+            np.maximum(now[:, :r], low, out=fed)
+            np.minimum(fed, high, out=fed)
+        _write(plan, some, belief, out.before, after)
+        last = ending[slice(*np.searchsorted(ending, [some.start, some.stop]))]
+        out.ends[trajectories[plan.stream[last]]] = belief[last - some.start]
+
+
+def _write(
+    plan: Schedule,
+    rows: slice,
+    belief: Float[np.ndarray, "_ d"],
+    before: Float[np.ndarray, "rows d"],
+    after: Int[np.ndarray, " rows"] | None,
+) -> None:
+    """Write the beliefs after some scheduled rows to the packed rows that come after them.
+
+    These are given, -1 for the last row of a recording; recordings of one length need no index.
+    """
+    if after is None:
+        b, n_times = plan.block(0).stop, len(plan.starts) - 1
+        first, end = (int(plan.time[row]) for row in (rows.start, rows.stop - 1))
+        grid = before.reshape(b, n_times, -1)[:, 1:][:, first : end + 1]
+        grid[...] = belief.reshape(-1, b, belief.shape[1])[: grid.shape[1]].swapaxes(0, 1)
+        return
+    goes_on = np.flatnonzero(after[rows] >= 0)
+    before[after[rows][goes_on]] = belief[goes_on]
