@@ -10,6 +10,7 @@ from psimlearn.evaluate.horizons import Measure as Measure
 from psimlearn.evaluate.horizons import errors_by_horizon as errors_by_horizon
 from psimlearn.evaluate.horizons import mean_square as mean_square
 from psimlearn.evaluate.horizons import power as power
+from psimlearn.evaluate.sharded import errors_over_shards as errors_over_shards
 
 __all__ = [
     "Comparison",
@@ -18,6 +19,7 @@ __all__ = [
     "Measure",
     "compare",
     "errors_by_horizon",
+    "errors_over_shards",
     "folds",
     "mean_square",
     "power",

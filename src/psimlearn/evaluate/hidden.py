@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from psimlearn.evaluate.calibrate import Unseen, thinned
+from psimlearn.evaluate.calibrate import Unseen, first_rows, thinned
 from psimlearn.filter import Filter
 from psimlearn.filter.ingaps import in_gaps
 from psimlearn.filter.innovations import treats_exactly
@@ -22,6 +22,11 @@ LONGEST = 20
 """Rows of a gap; the fourth part of shorter recordings, and at least 2."""
 MOST_ROWS = 20_000
 """Rows with gaps that a filter is tried on: bounds the time."""
+WIDE, N_TURNS = 300, 4
+"""The numbers in a filter's memory from which recordings are cut, and to how many times the rows of a gap.
+
+The time of a row grows with the cube of the memory, and the rows of many gaps in one recording tell little more.
+"""
 MOST_PATTERNS = 12
 """Patterns of gaps that a filter is tried on: each has a covariance of its own."""
 
@@ -51,8 +56,11 @@ def _hidden(
     They are in the units of `filter`.
     """
     assert filter.calibration is not None
-    copies, channel, late = _copies(thinned(held, MOST_ROWS), channels)
-    hides = _gaps(copies, late) & ~np.isnan(copies.values[np.arange(len(channel)), channel])
+    length = int(np.clip(np.median(held.lengths) // 4, 2, LONGEST))  # nothing is in doubt at the first row of a gap
+    wide = len(other.feedback.mean) + other.lags * held.n_channels >= WIDE
+    tried = first_rows(held, N_TURNS * length) if wide else held
+    copies, channel, late = _copies(thinned(tried, MOST_ROWS), channels)
+    hides = _gaps(copies, late, length) & ~np.isnan(copies.values[np.arange(len(channel)), channel])
     rows, columns = np.flatnonzero(hides), channel[hides]
     values = copies.values.copy()
     values[rows, columns] = np.nan
@@ -85,8 +93,7 @@ def _copies(
     return copies, channel, late
 
 
-def _gaps(copies: Trajectories, late: Bool[np.ndarray, " rows"]) -> Bool[np.ndarray, " rows"]:
+def _gaps(copies: Trajectories, late: Bool[np.ndarray, " rows"], length: int) -> Bool[np.ndarray, " rows"]:
     """Mark the rows of gaps: some rows seen, as many in a gap, and so on; copies that are `late` begin a gap later."""
-    length = int(np.clip(np.median(copies.lengths) // 4, 2, LONGEST))  # nothing is in doubt at the first row of a gap
     turn = row_times(copies.offsets) // length - late
     return np.asarray((turn > 0) & (turn % 2 == 1))

@@ -19,6 +19,7 @@ __all__ = [
     "autocorrelation",
     "correlation",
     "coverage",
+    "covered",
     "cross_calibrated",
     "longest_gap",
     "one_step_errors",
@@ -53,21 +54,29 @@ def ways_ahead(filter: Filter, horizons: Sequence[int]) -> list[Ahead]:
 def coverage(
     filter: Filter, data: Trajectories, horizon: int, levels: Sequence[float], *, inputs_known: bool = True
 ) -> Float[np.ndarray, " levels"]:
-    """The share of observed entries within intervals of each level; NaN where no row can be used.
+    """The share of observed entries within intervals of each level; NaN where no row can be used: see `covered`."""
+    inside, known = covered(filter, data, Ahead(horizon, inputs_known), levels)
+    return inside / known if known else np.full(len(levels), np.nan)
+
+
+def covered(
+    filter: Filter, data: Trajectories, ahead: Ahead, levels: Sequence[float]
+) -> tuple[Float[np.ndarray, " levels"], int]:
+    """How many observed entries lie within intervals of each level, and how many there are.
 
     The first rows of a recording, which are predicted from nothing, are left out, and so are constant channels. The
     inputs of predicted rows are known, or within the window they may be unknown.
     """
+    horizon, inputs_known, _ = ahead
     prediction = foretold(filter, data, horizon, inputs_known=inputs_known).at(foretelling(data.offsets, horizon))
     known = (row_times(data.offsets) >= horizon)[:, None] & ~np.isnan(data.values) & ~np.isnan(prediction.std)
     if filter.calibration is not None:
         known &= ~filter.calibration.still
-    shares = []
+    inside = []
     for level in levels:
         low, high = prediction.interval(level)
-        inside = (low <= data.values) & (data.values <= high)
-        shares.append(np.mean(inside[known]) if known.any() else np.nan)
-    return np.array(shares)
+        inside.append(np.sum(known & (low <= data.values) & (data.values <= high)))
+    return np.array(inside, dtype=float), int(known.sum())
 
 
 def cross_calibrated(unseen: Sequence[Unseen]) -> list[Unseen]:

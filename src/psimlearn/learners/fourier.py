@@ -11,14 +11,17 @@ from psimlearn.filter import RandomFourier
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Coordinates, GramSums, Ridge, solved_in
-from psimlearn.shapes import Float
+from psimlearn.shapes import Float, Int
 
-__all__ = ["CHUNK", "RandomFourierRidge"]
+__all__ = ["CHUNK", "RandomFourierRidge", "rows_to_compare"]
 
 MOST_FEATURES = 50_000
 """The most random features: sums hold the square of their number, so many take 19 GiB."""
 CHUNK = 4096
 """The number of rows mapped to random features at a time: bounds the memory of a summary."""
+
+COMPARED = 1000
+"""The most rows whose distances set the bandwidth."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +123,14 @@ def _orthogonal(p: int, n: int, rng: np.random.Generator) -> Float[np.ndarray, "
     return directions
 
 
-def _median_distance(z: Z, rng: np.random.Generator, most: int = 1000) -> float:
-    """The median distance between at most `most` rows; 1 if it is zero."""
-    some = z if len(z) <= most else z[rng.choice(len(z), most, replace=False)]
+def rows_to_compare(n: int, rng: np.random.Generator) -> Int[np.ndarray, " some"]:
+    """The rows of n whose distances set the bandwidth: all, or `COMPARED` drawn at random."""
+    return np.arange(n) if n <= COMPARED else rng.choice(n, COMPARED, replace=False)
+
+
+def _median_distance(z: Z, rng: np.random.Generator) -> float:
+    """The median distance between some rows; 1 if it is zero."""
+    some = z if len(z) <= COMPARED else z[rows_to_compare(len(z), rng)]
     norms = np.sum(some**2, axis=1)
     squared = norms[:, None] + norms - 2 * some @ some.T
     median = float(np.median(squared[np.triu_indices(len(some), 1)])) if len(some) > 1 else 0.0

@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse
 
 from psimlearn.filter import Filter, Stack
-from psimlearn.learners import Coordinates
+from psimlearn.learners import Coordinates, GramSums
 from psimlearn.shapes import Float
 
-__all__ = ["relative", "weighted"]
+__all__ = ["deviation", "relative", "weighted"]
 
 KERNEL_CHANGE = 0.2
 """How much a change counts beside a level in the distances of a kernel."""
@@ -57,3 +57,14 @@ def weighted(
     kernel[changes] *= KERNEL_CHANGE
     ridge[changes.stop :] = kernel[changes.stop :] = 1.0
     return Coordinates(change @ scipy.sparse.diags_array(ridge), change @ scipy.sparse.diags_array(kernel))
+
+
+def deviation(sums: GramSums, change: Any = None) -> Float[np.ndarray, " p"]:
+    """The standard deviations of z @ change; of z itself without a change."""
+    if change is None:
+        mean, square = sums.z / sums.n, np.diagonal(sums.zz) / sums.n
+    else:
+        entries, half = change.tocoo(), change.T @ sums.zz  # of the second product, only the diagonal is needed
+        squares = entries.data * half[entries.col, entries.row]
+        mean, square = change.T @ sums.z / sums.n, np.bincount(entries.col, squares, change.shape[1]) / sums.n
+    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))

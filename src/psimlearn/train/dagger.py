@@ -10,13 +10,13 @@ from psimlearn.checks import generator, whole
 from psimlearn.filter import Features, Filter
 from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.train.examples import examples
+from psimlearn.train.examples import Begun
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
-from psimlearn.train.start import Beginning, begin, ground
+from psimlearn.train.start import begin, ground
 
-__all__ = ["Aggregation", "dagger", "first_round", "next_round"]
+__all__ = ["Aggregation", "aggregation", "dagger", "first_round", "next_round"]
 
 
 class Aggregation(NamedTuple):
@@ -78,20 +78,25 @@ def dagger(
         yield current.round
 
 
-def first_round(begun: Beginning, validation: HeldOut) -> Aggregation:
+def first_round(begun: Begun, validation: HeldOut) -> Aggregation:
     """F_0, scored."""
-    return _aggregation(scored(0, begun.filter, validation), begun.sums)
+    return aggregation(scored(0, begun.filter, validation), begun.sums)
 
 
-def next_round(current: Aggregation, begun: Beginning, validation: HeldOut) -> Aggregation:
-    """Roll the current filter out, add the examples that it met to all before, refit, and score the new filter."""
+def next_round(current: Aggregation, begun: Begun, validation: HeldOut | None) -> Aggregation:
+    """Roll the current filter out, add the examples that it met to all before, refit, and score the new filter.
+
+    Without validation the scores are NaN, and the filter keeps its covariance of errors.
+    """
     learner = begun.learner
-    z, y, same, dropped = examples(current.filter, begun.training)
-    new = learner.summarise(z, y, same)
+    new, dropped = begun.training.met(current.filter, learner)
     sums = new if current.sums is None else learner.merge(current.sums, new)
     filter = replace(current.filter, regressors=(learner.solve(sums),))
-    return _aggregation(scored(current.number + 1, filter, validation, dropped), sums)
+    if validation is None:
+        return Aggregation(current.number + 1, filter, sums, np.nan, np.nan, dropped)
+    return aggregation(scored(current.number + 1, filter, validation, dropped), sums)
 
 
-def _aggregation(round: Round, sums: Any) -> Aggregation:
+def aggregation(round: Round, sums: Any) -> Aggregation:
+    """A round with the sums of all examples up to it."""
     return Aggregation(round.number, round.filter, sums, round.error, round.clipped, round.dropped)

@@ -1,33 +1,82 @@
 """A beginning under other settings, derived by arithmetic on its sums: nothing is rolled out or summed again."""
 
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
-from psimlearn.shapes import Float
-from psimlearn.train.coordinates import relative, weighted
-from psimlearn.train.recipe import Prior
-from psimlearn.train.start import Beginning
+from psimlearn.shapes import Float, Int
+from psimlearn.train.coordinates import deviation, relative, weighted
+from psimlearn.train.recipe import Init, Prior, Recipe
+from psimlearn.train.score import forgetful
+from psimlearn.train.start import Beginning, Ground, begin
 
-__all__ = ["OnSums", "revised", "with_ridge", "with_share"]
+__all__ = ["InitialSums", "OnSums", "beside", "initial_sums", "revised", "with_fewer_lags", "with_ridge"]
+__all__ += ["with_share"]
 
 OnSums = Ridge | RandomFourierRidge | SymbolRidge
 """Learners whose sums serve every ridge."""
 
 
+class InitialSums(NamedTuple):
+    """The sums of the first examples of ridge regression, with many lags: they contain the sums with fewer."""
+
+    recipe: Recipe
+    n: int
+    """The number of channels."""
+    n_fed: int
+    """The first columns, which come from the belief; the lags follow, newest first, and the inputs are last."""
+    centre: Float[np.ndarray, " d"]
+    """The prior that was subtracted from the features."""
+    sums: GramSums
+
+    def serve(self, recipe: Recipe) -> bool:
+        """Whether these sums contain those of a recipe, or all of them but the belief if that begins with a system."""
+        alike = replace(recipe, lags=self.recipe.lags, states=None, past=self.recipe.past)
+        return alike == self.recipe and recipe.lags <= self.recipe.lags
+
+    def rest(self, lags: int) -> Int[np.ndarray, " rest"]:
+        """The columns of some lags and of the inputs."""
+        first, p = self.n_fed, len(self.sums.z)
+        return np.asarray(np.r_[first : first + lags * self.n, first + self.recipe.lags * self.n : p])
+
+
+def initial_sums(ground: Ground, init: Init, recipe: Recipe) -> InitialSums:
+    """Sum the first examples of a recipe with the prior "mean", belief weight 1 and no level weight."""
+    begun = begin(ground, Ridge(), init, recipe, np.random.default_rng(0), fit=False)
+    assert begun.training.same is not None
+    assert begun.filter.centre is not None
+    n_fed, sums = begun.training.same
+    return InitialSums(recipe, ground.x.shape[1], n_fed, begun.filter.centre, sums)
+
+
+def with_fewer_lags(initial: InitialSums, recipe: Recipe) -> GramSums:
+    """The sums of the first examples with the lags of this recipe."""
+    return initial.sums.among(np.r_[: initial.n_fed, initial.rest(recipe.lags)])
+
+
+def beside(initial: InitialSums, recipe: Recipe) -> GramSums:
+    """The sums of the first examples of a recipe that begins with a system, zero where its states enter."""
+    assert recipe.states is not None
+    sums = initial.sums.among(initial.rest(recipe.lags))
+    if recipe.prior == "last":
+        sums = _less_last(sums, 0, initial.n, initial.centre)
+    before = (recipe.states, 0)
+    zz, zy = np.pad(sums.zz, (before, before)), np.pad(sums.zy, (before, (0, 0)))
+    return sums._replace(z=np.pad(sums.z, before), zz=zz, zy=zy)
+
+
 def with_ridge(begun: Beginning, alpha: float) -> Beginning:
-    """The beginning with another ridge and the F_0 that it gives, for learners on Gram sums."""
+    """The beginning with another ridge and the F_0 that it gives, for learners on Gram sums; F_0 forgets its start."""
     assert isinstance(begun.learner, OnSums)
     learner = replace(begun.learner, alpha=alpha)
-    if begun.training.same is None:  # a zero start has F_0 = 0, whatever the ridge
+    if begun.training.same is None or begun.given:  # a zero start has F_0 = 0, whatever the ridge
         return begun._replace(learner=learner)
     filter = replace(begun.filter, regressors=(learner.solve(begun.training.same[1]),))
-    return begun._replace(filter=filter, learner=learner)
+    return begun._replace(filter=forgetful(filter), learner=learner)
 
 
 def with_share(begun: Beginning, floor: float, strength: float) -> Beginning:
@@ -50,7 +99,7 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
         belief_weight: 0 or more.
         level_weight: as in `Recipe`.
     """
-    filter, learner, _, training = begun
+    filter, learner, _, training = begun[:4]
     features = filter.features
     assert isinstance(features, Stack)
     assert isinstance(learner, Ridge)
@@ -58,25 +107,23 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
     assert training.same is not None
     r, sums = training.same
     if prior == "last":
-        n = len(filter.scaling.mean)
-        stays = np.zeros((len(sums.z), features.window * n))  # the map from z to its x_t, `window` times
-        stays[r : r + n] = features.persist(np.eye(n))
-        sums = sums.less(stays, -filter.centre)
+        sums = _less_last(sums, r, len(filter.scaling.mean), filter.centre)
         y = training.y + filter.centre - features.persist(training.x[training.rows])
         training = training._replace(y=y)
         filter = replace(filter, centre=None)
-    sums = sums.scaled(np.where(np.arange(len(sums.z)) < r, belief_weight, 1.0))
+    if belief_weight != 1:
+        sums = sums.scaled(np.where(np.arange(len(sums.z)) < r, belief_weight, 1.0))
     filter = replace(filter, feedback=filter.feedback.weighted(belief_weight))
     training = training._replace(low=training.low * belief_weight, high=training.high * belief_weight, same=(r, sums))
     if level_weight is not None:
-        change, same = relative(filter, len(sums.z)), scipy.sparse.eye_array(len(sums.z), format="csr")
-        coordinates = weighted(filter, change, _deviation(sums, change), _deviation(sums, same), level_weight)
+        change = relative(filter, len(sums.z))
+        coordinates = weighted(filter, change, deviation(sums, change), deviation(sums), level_weight)
         learner = replace(learner, coordinates=coordinates)
     return Beginning(filter, learner, None if begun.sums is None else sums, training)
 
 
-def _deviation(sums: GramSums, change: Any) -> Float[np.ndarray, " p"]:
-    """The standard deviations of z @ change."""
-    mean = change.T @ sums.z / sums.n
-    square = (change.T @ (change.T @ sums.zz).T).diagonal() / sums.n
-    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
+def _less_last(sums: GramSums, first: int, n: int, centre: Float[np.ndarray, " d"]) -> GramSums:
+    """The sums with the last observation as prior instead of a centre; it stands in n columns of z, from `first` on."""
+    stays = np.zeros((len(sums.z), len(centre)))  # the map from z to its x_t, as often as the window has rows
+    stays[first : first + n] = np.tile(np.eye(n), len(centre) // n)
+    return sums.less(stays, -centre)

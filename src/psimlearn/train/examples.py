@@ -1,6 +1,6 @@
 """Training rows, laid out once, and the examples that a rollout over them yields."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -8,11 +8,12 @@ from psimlearn.filter import Features, Filter, Stack
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.rollout import Table, roll
 from psimlearn.filter.step import prior
+from psimlearn.learners import Learner
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.windows import futures
 from psimlearn.shapes import Float
 
-__all__ = ["Examples", "TrainingRows", "examples", "filled_features"]
+__all__ = ["Begun", "Examples", "Met", "Training", "TrainingRows", "examples", "filled_features"]
 
 
 class TrainingRows(NamedTuple):
@@ -30,6 +31,48 @@ class TrainingRows(NamedTuple):
     """The guard: beliefs that feed back values beyond these bounds are not learnt from."""
     same: tuple[int, Any] | None
     """A summary of these rows with other beliefs in the first columns, from which a learner may go on."""
+
+    def met(self, filter: Filter, learner: Learner[Any], apart: bool = False) -> "Met":
+        """Roll a filter over the rows and summarise the examples that it meets; `apart` as in `examples`."""
+        z, y, same, dropped = examples(filter, self, apart)
+        return Met(learner.summarise(z, y, None if apart else same), dropped)
+
+
+class Met(NamedTuple):
+    """The examples that a filter met, summarised."""
+
+    sums: Any
+    dropped: int
+    """As in `Examples`."""
+
+
+@runtime_checkable
+class Training(Protocol):
+    """Training recordings, in memory or in shards."""
+
+    def met(self, filter: Filter, learner: Learner[Any], apart: bool = False) -> Met:
+        """Roll a filter over all recordings and summarise the examples that it meets."""
+
+
+@runtime_checkable
+class Begun(Protocol):
+    """Where rounds of DAgger begin: with recordings in memory, or in shards."""
+
+    @property
+    def filter(self) -> Filter:
+        """F_0."""
+
+    @property
+    def learner(self) -> Learner[Any]:
+        """The prepared learner."""
+
+    @property
+    def sums(self) -> Any:
+        """Its summary of D_0; None if that is empty."""
+
+    @property
+    def training(self) -> Training:
+        """The recordings."""
 
 
 class Examples(NamedTuple):

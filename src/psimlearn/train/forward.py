@@ -67,7 +67,7 @@ def step_by_step(begun: Beginning, turn: Int[np.ndarray, " m"] | None = None, *,
         tail: whether F_0, fitted to the initial beliefs of all steps, takes over where trajectories become too few,
             instead of the last regressor.
     """
-    blank, learner, _, training = begun
+    blank, learner, _, training = begun[:4]
     layout, x = training.table.layout, training.x
     steps = example_blocks(layout.plan, blank.features.window)
     regressors: list[Regressor] = []

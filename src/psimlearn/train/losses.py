@@ -29,7 +29,7 @@ class Loss(Protocol):
         """The mean charge of beliefs m for the next observations; NaN in `truth` was not observed and costs nothing."""
 
     def weights(self, truth: Ahead, stays: Float[np.ndarray, "b n"]) -> ByHorizon:
-        """How much each horizon counts in the criterion "window"; `stays` is the last observation before each row."""
+        """How much each horizon counts where several do; `stays` is the last observation before each row."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
 from psimlearn.train.examples import TrainingRows, examples
 from psimlearn.train.recipe import Recipe, check
-from psimlearn.train.score import held_out, scored
+from psimlearn.train.score import forgetful, held_out, scored
 
 __all__ = ["Absorbed", "absorbed", "check_range", "training_rows"]
 
@@ -65,7 +65,7 @@ def absorbed(
             in_part = apart and (isinstance(sums, ByOutput) or bool(np.isnan(y).any()))
             used = Apart(cast(Any, learner)) if in_part else learner
             sums = used.merge(sums, used.summarise(z, y))
-            current = replace(filter, regressors=(used.solve(sums),))
+            current = forgetful(replace(filter, regressors=(used.solve(sums),)))
     if not np.isfinite(scored(0, current, held_out(current, data, "one-step")).error):
         raise DivergedError(
             "required a filter that stays finite on the new recordings, received one that diverges; the model was left "

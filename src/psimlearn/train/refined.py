@@ -15,12 +15,11 @@ from typing import Any, cast
 from psimlearn.filter import Filter, Linear, RandomFourier
 from psimlearn.filter.innovations import has_innovations
 from psimlearn.learners import Apart, RandomFourierRidge, Ridge
-from psimlearn.train.dagger import Aggregation
-from psimlearn.train.examples import examples
+from psimlearn.train.dagger import Aggregation, aggregation
+from psimlearn.train.examples import Begun
 from psimlearn.train.score import HeldOut, scored
-from psimlearn.train.start import Beginning
 
-__all__ = ["can_be_refined", "refined"]
+__all__ = ["can_be_refined", "first_refined", "next_refined", "refined"]
 
 MOST_ENTRIES = 30_000_000
 """The numbers in the sums of all outputs, of which each has sums of its own: bounds the memory."""
@@ -29,7 +28,7 @@ FADING = 0.6
 entries missing: without fading, bad guesses of early rounds stay; below .5, rounds become unstable."""
 
 
-def can_be_refined(filter: Filter, begun: Beginning) -> bool:
+def can_be_refined(filter: Filter, begun: Begun) -> bool:
     """Whether a filter can be trained on: its learner takes outputs apart, and their sums fit in memory."""
     regressor = filter.regressors[0]
     if not (has_innovations(filter) and isinstance(begun.learner, Ridge | RandomFourierRidge)):
@@ -40,7 +39,7 @@ def can_be_refined(filter: Filter, begun: Beginning) -> bool:
     return bool(width**2 * outputs <= MOST_ENTRIES)
 
 
-def refined(filter: Filter, begun: Beginning, validation: HeldOut, n_rounds: int) -> Iterator[Aggregation]:
+def refined(filter: Filter, begun: Begun, validation: HeldOut, n_rounds: int) -> Iterator[Aggregation]:
     """Yield the filter with exact gaps, and the filters of rounds of DAgger that go on from it.
 
     Args:
@@ -49,12 +48,22 @@ def refined(filter: Filter, begun: Beginning, validation: HeldOut, n_rounds: int
         validation: recordings that score each round in closed loop.
         n_rounds: the number of rounds to train on.
     """
-    learner, sums = Apart(cast(Any, begun.learner)), begun.sums  # see can_be_refined
-    round = scored(0, replace(filter, gaps="exact"), validation)
-    yield Aggregation(round.number, round.filter, sums, round.error, round.clipped, round.dropped)
-    for number in range(1, n_rounds + 1):
-        z, y, _, dropped = examples(round.filter, begun.training, apart=True)
-        new = learner.summarise(z, y)
-        sums = new if sums is None else learner.merge(sums.faded(FADING), new)
-        round = scored(number, replace(round.filter, regressors=(learner.solve(sums),)), validation, dropped)
-        yield Aggregation(round.number, round.filter, sums, round.error, round.clipped, round.dropped)
+    current = first_refined(filter, begun, validation)
+    yield current
+    for _ in range(n_rounds):
+        current = next_refined(current, begun, validation)
+        yield current
+
+
+def first_refined(filter: Filter, begun: Begun, validation: HeldOut) -> Aggregation:
+    """The filter with exact gaps, scored."""
+    return aggregation(scored(0, replace(filter, gaps="exact"), validation), begun.sums)
+
+
+def next_refined(current: Aggregation, begun: Begun, validation: HeldOut) -> Aggregation:
+    """One round more with gaps as they are."""
+    learner = Apart(cast(Any, begun.learner))  # see can_be_refined
+    new, dropped = begun.training.met(current.filter, learner, apart=True)
+    sums = new if current.sums is None else learner.merge(current.sums.faded(FADING), new)
+    filter = replace(current.filter, regressors=(learner.solve(sums),))
+    return aggregation(scored(current.number + 1, filter, validation, dropped), sums)

@@ -19,15 +19,18 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import carried_forward, futures, late_before, settled, whole_futures
 from psimlearn.shapes import Float
 from psimlearn.train.losses import Loss, Squared
+from psimlearn.train.systems import LARGEST_POLE
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "forgets", "held_out", "scored"]
-__all__ += ["criterion_of", "spectral_radius"]
+__all__ += ["criterion_of", "forgetful", "spectral_radius"]
 
 Criterion = Literal["one-step", "window"] | int
-"""Which closed-loop error ranks filters: of the next row, of all rows of the window, or of so many rows ahead."""
+"""Which closed-loop error ranks filters: of the next row, of the window and the next row, or of so many rows ahead."""
 WORDS = ("one-step", "window")
 NARROW, POWERS = 100, 50
 """The width up to which eigenvalues are computed, and the powers of a wider map from which its radius is estimated."""
+NEARLY = 1.05
+"""The spectral radius up to which a linear filter that does not forget its start is made to forget it."""
 BLOWN_UP = 1e6
 """A filter has diverged if a prediction is this many times larger than every observation."""
 
@@ -64,11 +67,12 @@ def held_out(
 ) -> HeldOut:
     """Lay validation trajectories out for filters like this one.
 
-    "one-step" is the error of block 1. "window" is the mean over all blocks, each weighted by the loss: the squared one
-    counts errors relative to that of the last observation, so that far horizons, where errors are large, do not drown
-    the near ones. It leaves out the first row of every trajectory, before which nothing was seen and all filters say
-    the same. A number counts so many horizons in the same way; beyond the window predictions are fed back.
-    The first `skip` rows of every trajectory are not scored.
+    "one-step" is the error of block 1. A number h counts the errors of the next h rows, each weighted by the loss: the
+    squared one counts them relative to those of the last observation, so that far horizons, where errors are large, do
+    not drown the near ones; beyond the window predictions are fed back. Rows before which nothing was seen, where all
+    filters say the same, are left out. "window" counts all rows of the window so, and the next row once more as much
+    as all of them: noise in the rows hides most of the differences between filters at the next row, and it is the
+    next row that tells best how well a filter follows. The first `skip` rows of every trajectory are not scored.
     """
     criterion_of(criterion)
     laid_out = table(filter, validation)
@@ -94,7 +98,10 @@ def held_out(
     truth = futures(x, plan, steps)[rows]
     stays = carried_forward(x, plan)[plan.place(-1)][rows]
     beyond = validation if steps > window else None
-    return HeldOut(laid_out, rows, truth, loss.weights(truth, stays), loss, beyond)
+    weights = loss.weights(truth, stays)
+    if criterion == "window":
+        weights = (weights + steps * weights[0] * (np.arange(steps) == 0)) / 2
+    return HeldOut(laid_out, rows, truth, weights, loss, beyond)
 
 
 def criterion_of(value: Any) -> Criterion:
@@ -120,7 +127,7 @@ def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -
     kept = later if (~np.isnan(residuals[later])).any() else slice(None)
     doubt = None if doubt is None else doubt[kept]
     measured = replace(filter, covariance=error_covariance(residuals[kept], doubt, filter.covariance))
-    if validation.beyond is None:
+    if validation.beyond is None and type(validation.loss) is not Squared:
         errors = validation.loss.errors(filter.features, held[validation.rows], validation.truth)
     else:
         errors = mean_square(ahead)
@@ -138,6 +145,8 @@ def _ahead(filter: Filter, rollout: Rollout, validation: HeldOut) -> Float[np.nd
 
 def _within(errors: Float[np.ndarray, "*b n"], truth: Float[np.ndarray, "*b n"], limit: float) -> bool:
     """Whether all errors, where `truth` was observed, are finite and not absurd."""
+    if errors.size and errors.max() <= limit and errors.min() >= -limit:  # nothing is missing, as usual
+        return True
     return bool(np.all((np.abs(errors) <= limit) | np.isnan(truth)))
 
 
@@ -147,6 +156,8 @@ def spectral_radius(filter: Filter) -> float | None:
     linear = regressor.linear if isinstance(regressor, Forest) else regressor  # trees do not see the feedback
     if not isinstance(linear, Linear):
         return None
+    if not filter.feedback.weight:
+        return 0.0
     step = filter.feedback.linear(linear.weights[: len(filter.feedback.mean)])
     if len(step) <= NARROW:
         return float(np.abs(np.linalg.eigvals(step)).max())
@@ -162,6 +173,21 @@ def forgets(filter: Filter) -> bool:
     """Whether a linear filter forgets its start. One that does not may not have diverged yet, but will."""
     radius = spectral_radius(filter)
     return radius is None or radius <= 1.0
+
+
+def forgetful(filter: Filter) -> Filter:
+    """The filter; if it is linear and nearly forgets its start, one with a little less feedback, which does forget it.
+
+    A regression knows nothing of the loop that it closes: its spectral radius may come out just above 1, though its
+    errors are the least of all. Far above 1 less feedback makes another filter. Without a box nothing is to be mended.
+    """
+    radius, regressor = spectral_radius(filter), filter.regressors[-1]
+    mendable = len(filter.regressors) == 1 and filter.feedback.low is not None
+    if radius is None or not 1 < radius <= NEARLY or not mendable or not isinstance(regressor, Linear):
+        return filter
+    less = np.ones((len(regressor.weights), 1))
+    less[: len(filter.feedback.mean)] = LARGEST_POLE / radius
+    return replace(filter, regressors=(replace(regressor, weights=regressor.weights * less),))
 
 
 def best(rounds: Iterable[Round]) -> Round:

@@ -10,41 +10,28 @@ import numpy as np
 
 from psimlearn.errors import DataError
 from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
-from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.layout import Layout, lay_out
-from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.rollout import inputs_at, room
-from psimlearn.filter.scaling import CONSTANT, standardisation
-from psimlearn.filter.step import prior
-from psimlearn.learners import BesideBelief, Counting, InCoordinates, Learner, Ridge, Stats, generalised_alpha
-from psimlearn.recordings.schedule import Schedule
+from psimlearn.filter.scaling import standardisation
+from psimlearn.filter.step import inputs, prior
+from psimlearn.learners import BesideBelief, Counting, GramSums, InCoordinates, Learner, Ridge, Stats
+from psimlearn.recordings.alphabet import Alphabet
+from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import (
-    carried_forward,
-    example_rows,
-    futures,
-    histories,
-    lag_places,
-    late_before,
-    settled,
-    whole_futures,
-)
+from psimlearn.recordings.windows import example_rows, lag_places, whole_futures
 from psimlearn.shapes import Float
-from psimlearn.train.coordinates import relative, weighted
-from psimlearn.train.examples import TrainingRows, filled_features
+from psimlearn.train.coordinates import deviation, relative, weighted
+from psimlearn.train.examples import TrainingRows
+from psimlearn.train.history import history_beliefs
 from psimlearn.train.recipe import Init, Recipe, check
+from psimlearn.train.spread import Moments, Spread, directions_of, feedback_of, guard_of, moments_of, spread_of
 from psimlearn.train.subspace import Related, Start, first_step, readout, realised, related, started
 
-__all__ = ["Beginning", "Ground", "begin", "ground", "relating"]
+__all__ = ["SUBSPACE_RIDGE", "Beginning", "Found", "Ground", "Stage", "begin", "blank", "deviations_of", "ground"]
+__all__ += ["identifying", "placed", "relating", "staged", "training_rows", "with_system"]
 
-FILL_PASSES = 3
-"""How often missing entries and history-regressed beliefs are refined in turn before training."""
-LEAST_SCALE = 0.1
-"""A belief that hardly moved at first may move later: its scale is at least this share of the scale of the features."""
 SUBSPACE_RIDGE = 1e-3
 """Added to the variances of standardised observations where a subspace start relates past and future."""
-LARGEST_BELIEF = 1e100
-"""Beyond this a belief counts as non-finite: its square would soon be."""
 
 
 class Ground(NamedTuple):
@@ -65,6 +52,12 @@ class Ground(NamedTuple):
     """The covariance of the one-step errors of those beliefs."""
     related: Mapping[int, Related] = MappingProxyType({})
     """By `Recipe.past`, how so many rows of future depend on so many rows of past, as far as it is known already."""
+    systems: Mapping[tuple[int, int], Start] = MappingProxyType({})
+    """By `Recipe.past` and `Recipe.states`, the systems that are known already."""
+    spreads: tuple[Spread, Spread] | None = None
+    """Of `Stage.m` and `Stage.seen`, which are the same for all recipes; None if not known yet."""
+    moments: Moments | None = None
+    """Of `Stage.seen`; None if not known yet."""
 
 
 class Beginning(NamedTuple):
@@ -74,6 +67,7 @@ class Beginning(NamedTuple):
     learner: Learner[Any]
     sums: Any
     training: TrainingRows
+    given: bool = False  # whether F_0 is the filter of a system, which no ridge changes
 
 
 def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) -> Ground:
@@ -85,7 +79,9 @@ def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) 
     scaling = standardisation(train.values, recipe.standardise)
     input_scaling = None if train.inputs is None else standardisation(train.inputs, recipe.standardise)
     layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
-    return Ground(train, features, scaling, input_scaling, layout, *_history_beliefs(layout, features))
+    laid = Ground(train, features, scaling, input_scaling, layout, *history_beliefs(layout, features))
+    stage = staged(laid, init, recipe)
+    return laid._replace(spreads=(spread_of(stage.m), spread_of(stage.seen)))
 
 
 def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
@@ -93,8 +89,14 @@ def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
     known = {}
     for past in pasts:
         with suppress(DataError):
-            known[past] = _related(ground.x, ground.layout.plan, past)
-    return ground._replace(related=known)
+            known[past] = related(ground.x, ground.layout.plan, past, "cva", SUBSPACE_RIDGE)
+    return ground._replace(related=known, moments=moments_of(_seen(ground)))
+
+
+def identifying(ground: Ground, sizes: Iterable[tuple[int, int]]) -> Ground:
+    """The ground with the systems identified for these values of `Recipe.past` and `Recipe.states`."""
+    new = {size: _identified(ground, *size) for size in sizes if size not in ground.systems}
+    return ground._replace(systems={**ground.systems, **new})
 
 
 def begin(
@@ -104,6 +106,8 @@ def begin(
     recipe: Recipe,
     rng: np.random.Generator,
     sums: Stats | None = None,
+    *,
+    fit: bool = True,
 ) -> Beginning:
     """Make the initial examples and fit F_0 to them.
 
@@ -113,102 +117,181 @@ def begin(
         init: the beliefs of the first fit.
         recipe: the choices around the algorithm.
         rng: for learners that draw random features.
-        sums: the learner's summary of these examples, if it is known; only for learners that need no preparation.
+        sums: the summary of these examples, if known, for ridge regression; from a system, without the belief.
+        fit: whether to fit F_0; without it, F_0 is zero and left to `with_ridge`, unless it is that of a system.
     """
-    train, features, scaling, input_scaling, layout, x, beliefs, phi, covariance, _ = ground
-    check(train, features, recipe, init)
-    layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
-    rows, target_rows = example_rows(layout.plan, features.window)
-    # a zero start has no beliefs yet: the features themselves stand in and set the scale
-    m, seen = (beliefs if init == "history" else phi)[rows], phi[whole_futures(layout.plan, features.window)]
-    subspace = _subspace_start(ground, recipe)
-    directions = _directions(m, recipe.rank) if subspace is None else readout(subspace.system, seen)
-    spread = _spread(seen if directions is None else seen @ directions)
-    feedback = _feedback(m if directions is None else m @ directions, spread, directions, recipe)
-    d, width = phi.shape[1], len(feedback.mean) + recipe.lags * x.shape[1] + layout.u.shape[1]
-    filter = Filter(
-        features=features,
-        regressors=(Linear(np.zeros((width, d)), np.zeros(d)),),
-        initial=_initial(features, phi[layout.plan.block(0)], seen),
-        scaling=scaling,
-        feedback=feedback,
-        centre={"mean": np.ones(len(seen)) @ seen / len(seen), "zero": np.zeros(d), "last": None}[recipe.prior],
-        covariance=covariance,
-        lags=recipe.lags,
-        input_scaling=input_scaling,
-        feedthrough=recipe.feedthrough,
-        names=train.names,
-        alphabet=train.alphabet,
-        time_step=train.step,
-        span=None if isinstance(features, OneHot) else _span(layout.x),
-        gaps="filled" if layout.gappy else "exact",  # `refined` trains on as gaps are
-    )
-    y = phi[target_rows] - prior(filter.recursion, x[rows])
-    bounds = _guard(spread, feedback, recipe.guard)
-    training = TrainingRows(room(filter, layout), rows, target_rows, x, y, *bounds, None)
+    check(ground.train, ground.features, recipe, init)
+    stage = staged(ground, init, recipe)
+    subspace, m, seen = _subspace_start(ground, recipe), stage.m, stage.seen
+    directions = _directions(m, recipe)
+    if subspace is not None:
+        directions = readout(subspace.system, (ground.moments or moments_of(seen)).covariance)
+    if directions is not None:
+        first, spread = spread_of(m @ directions), spread_of(seen @ directions)
+    else:
+        first, spread = ground.spreads or (spread_of(m), spread_of(seen))
+    feedback = feedback_of(first, spread, directions, recipe)
+    filter = blank(_found(ground, seen), ground.features, feedback, recipe)
+    training = training_rows(filter, stage, guard_of(spread, feedback, recipe.guard))
+    if subspace is not None and isinstance(sums, GramSums):  # the examples themselves are not needed
+        deviations = None if recipe.level_weight is None else _deviations_beside(filter, stage, sums)
+        learner, training = (
+            placed(learner, filter, recipe, deviations),
+            training._replace(same=(len(spread.mean), sums)),
+        )
+        return Beginning(with_system(filter, subspace), learner, None, training, True)
     if sums is None:
-        z = inputs_at(filter, m, x, layout, rows)
-        prepared = _placed(_in_coordinates(learner, filter, recipe, z), filter).prepare(z, rng)
+        z, y = inputs_at(filter, m, ground.x, stage.layout, stage.rows), training.y
+        deviations = None if recipe.level_weight is None else deviations_of(filter, z)
+        prepared = placed(learner, filter, recipe, deviations).prepare(z, rng)
         learner = prepared.counting(z, y, recipe.lags) if isinstance(prepared, Counting) else prepared
         if init == "zero":
             return Beginning(filter, learner, None, training)
         if subspace is not None:
-            first = first_step(subspace, feedback, recipe.lags, filter.centre)
-            filter = replace(filter, regressors=(first,), initial=subspace.belief(features.window))
-            return Beginning(filter, learner, None, training)
+            known = learner.summarise(z, y) if isinstance(cast(Any, learner), Ridge) else None
+            same = None if known is None else (len(feedback.mean), known)  # so that rounds sum what the belief is in
+            return Beginning(with_system(filter, subspace), learner, None, training._replace(same=same), True)
         sums = learner.summarise(z, y)
-    filter = replace(filter, regressors=(learner.solve(sums),))
+    if fit:
+        filter = replace(filter, regressors=(learner.solve(sums),))
     training = training._replace(same=(len(feedback.mean), sums))
     return Beginning(filter, learner, sums if recipe.keep_start else None, training)
 
 
-def _in_coordinates(
-    learner: Learner[Any], filter: Filter, recipe: Recipe, z: Float[np.ndarray, "examples p"]
+class Stage(NamedTuple):
+    """The rows of a ground that make examples, with the beliefs and features that set the scale of the feedback."""
+
+    layout: Layout
+    rows: RowIndex
+    target_rows: RowIndex
+    x: Float[np.ndarray, "rows n"]
+    phi: Float[np.ndarray, "rows d"]
+    m: Float[np.ndarray, "examples d"]
+    """The beliefs of the first fit. A zero start has none yet: the features themselves stand in."""
+    seen: Float[np.ndarray, "whole d"]
+    """phi(f_t) where f_t lies within its trajectory."""
+
+
+def staged(ground: Ground, init: Init, recipe: Recipe) -> Stage:
+    """The rows of a ground for one recipe."""
+    layout, window, phi = ground.layout, ground.features.window, ground.phi
+    layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
+    rows, target_rows = example_rows(layout.plan, window)
+    m = (ground.beliefs if init == "history" else phi)[rows]
+    return Stage(layout, rows, target_rows, ground.x, phi, m, _seen(ground))
+
+
+def _seen(ground: Ground) -> Float[np.ndarray, "whole d"]:
+    """See `Stage.seen`."""
+    return ground.phi[whole_futures(ground.layout.plan, ground.features.window)]
+
+
+class Found(NamedTuple):
+    """The numbers of all recordings together that a first filter needs."""
+
+    scaling: Scaling
+    input_scaling: Scaling | None
+    initial: Float[np.ndarray, " d"]
+    centre: Float[np.ndarray, " d"]
+    """The mean of phi."""
+    covariance: Float[np.ndarray, "n n"]
+    span: Float[np.ndarray, "2 n"] | None
+    gappy: bool
+    names: tuple[str, ...] | None
+    alphabet: Alphabet | None
+    step: float | None
+
+
+def _found(ground: Ground, seen: Float[np.ndarray, "whole d"]) -> Found:
+    train, layout, features = ground.train, ground.layout, ground.features
+    return Found(
+        ground.scaling,
+        ground.input_scaling,
+        _initial(features, ground.phi[layout.plan.block(0)], seen),
+        np.ones(len(seen)) @ seen / len(seen),
+        ground.covariance,
+        None if isinstance(features, OneHot) else _span(layout.x),
+        layout.gappy,
+        train.names,
+        train.alphabet,
+        train.step,
+    )
+
+
+def blank(found: Found, features: Features, feedback: Feedback, recipe: Recipe) -> Filter:
+    """A filter whose regressor is zero."""
+    d, n = len(found.initial), len(found.scaling.mean)
+    controls = 0 if found.input_scaling is None else len(found.input_scaling.mean) * (1 + recipe.feedthrough)
+    width = len(feedback.mean) + recipe.lags * n + controls
+    return Filter(
+        features=features,
+        regressors=(Linear(np.zeros((width, d)), np.zeros(d)),),
+        initial=found.initial,
+        scaling=found.scaling,
+        feedback=feedback,
+        centre={"mean": found.centre, "zero": np.zeros(d), "last": None}[recipe.prior],
+        covariance=found.covariance,
+        lags=recipe.lags,
+        input_scaling=found.input_scaling,
+        feedthrough=recipe.feedthrough,
+        names=found.names,
+        alphabet=found.alphabet,
+        time_step=found.step,
+        span=found.span,
+        gaps="filled" if found.gappy else "exact",  # `refined` trains on as gaps are
+    )
+
+
+def training_rows(filter: Filter, stage: Stage, bounds: tuple[np.ndarray, np.ndarray]) -> TrainingRows:
+    """The examples of a stage for filters like this one, within a guard."""
+    y = stage.phi[stage.target_rows] - prior(filter.recursion, stage.x[stage.rows])
+    return TrainingRows(room(filter, stage.layout), stage.rows, stage.target_rows, stage.x, y, *bounds, None)
+
+
+def with_system(filter: Filter, start: Start) -> Filter:
+    """The filter with the first step and the first belief of an identified system."""
+    first = first_step(start, filter.feedback, filter.lags, filter.centre)
+    return replace(filter, regressors=(first,), initial=start.belief(filter.features.window))
+
+
+def deviations_of(filter: Filter, z: Float[np.ndarray, "examples p"]) -> tuple[np.ndarray, np.ndarray]:
+    """The deviations of the coordinates in which "nothing changes" is the origin, and of z."""
+    return np.std(z @ relative(filter, z.shape[1]), axis=0), np.std(z, axis=0)
+
+
+def _deviations_beside(filter: Filter, stage: Stage, sums: GramSums) -> tuple[np.ndarray, np.ndarray]:
+    """As `deviations_of`, from sums of the first examples that lack the belief."""
+    r, n, p = len(filter.feedback.mean), stage.x.shape[1], len(sums.z)
+    change = relative(filter, p)
+    changed, of_z = deviation(sums, change), deviation(sums)
+    z = inputs(filter.recursion, stage.m, stage.x[stage.rows], stage.layout.u[stage.rows][:, :0])  # of one lag
+    changed[:r], of_z[:r] = np.std(z @ change[: r + n, :r], axis=0), np.std(z[:, :r], axis=0)
+    return changed, of_z
+
+
+def placed(
+    learner: Learner[Any], filter: Filter, recipe: Recipe, deviations: tuple[np.ndarray, np.ndarray] | None
 ) -> Learner[Any]:
-    """The learner, with a penalty on changes and levels if the recipe asks for it and the learner can."""
-    if recipe.level_weight is None or not isinstance(learner, InCoordinates):
-        return learner
-    change = relative(filter, z.shape[1])
-    deviation, of_columns = np.std(z @ change, axis=0), np.std(z, axis=0)
-    coordinates = weighted(filter, change, deviation, of_columns, recipe.level_weight)
-    changed: Learner[Any] = replace(cast(Any, learner), coordinates=coordinates)  # a dataclass, which mypy cannot know
+    """The learner with all that it has to know of z.
+
+    These are a penalty on changes and levels if the recipe asks for it and the learner can, and which columns of z come
+    from the belief if it treats these in another way.
+    """
+    told: dict[str, Any] = {}
+    if recipe.level_weight is not None and deviations is not None and isinstance(learner, InCoordinates):
+        change = relative(filter, len(deviations[0]))
+        told["coordinates"] = weighted(filter, change, *deviations, recipe.level_weight)
+    if isinstance(learner, BesideBelief):
+        told["n_fed"] = len(filter.feedback.mean)
+    changed: Learner[Any] = replace(cast(Any, learner), **told) if told else learner  # mypy sees no dataclass
     return changed
 
 
-def _placed(learner: Learner[Any], filter: Filter) -> Learner[Any]:
-    """The learner, told which columns of z come from the belief if it treats these in another way."""
-    if not isinstance(learner, BesideBelief):
-        return learner
-    told: Learner[Any] = replace(cast(Any, learner), n_fed=len(filter.feedback.mean))  # a dataclass, as above
-    return told
-
-
-def _history_beliefs(layout: Layout, features: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Beliefs without a filter: phi(f_t) regressed on the last observations and inputs before t.
-
-    Missing observations are filled in by the same regression, in turn. Returns the filled observations, the beliefs
-    m^0_t and the features phi(f_t) at every row, and the covariance of the beliefs' one-step errors.
-    """
-    plan, window, late = layout.plan, features.window, late_before(layout.x, layout.plan)
-    x = carried_forward(layout.x, plan) if layout.gappy else layout.x
-    if isinstance(features, OneHot):  # before the first symbol there is none to carry forward
-        x = np.where(x.any(axis=1, keepdims=True), x, np.nanmean(layout.x, axis=0))
-    phi = features(futures(x, plan, window))
-    later = whole_futures(plan, window, first=False)
-    for _ in range(FILL_PASSES if layout.gappy else 1):
-        h = histories(np.concatenate([x, layout.u], axis=1), plan, max(10, 2 * window))
-        stats = Ridge().summarise(h[later], phi[later])
-        m = Ridge(generalised_alpha(stats)).solve(stats)(h)
-        m[plan.block(0)] = phi[plan.block(0)].mean(axis=0)
-        if isinstance(features, OneHot):
-            m = onto_simplices(m, features.n_simplices)
-            m = np.where(np.isnan(m), phi[later].mean(axis=0), m)  # a regression gave negative values only
-        expected = features.observations(m)[:, 0]
-        covariance = error_covariance((layout.x - expected)[settled(plan, late)[0]])
-        if layout.gappy:
-            x = conditional_fill(layout.x, expected, covariance)
-            phi = filled_features(features, layout, x, m)
-    return x, m, phi, covariance
+def _directions(beliefs: Float[np.ndarray, "examples d"], recipe: Recipe) -> Float[np.ndarray, "d r"] | None:
+    """The directions of the belief that are fed back; None for all."""
+    if recipe.rank is None or recipe.rank >= beliefs.shape[1]:
+        return None
+    return directions_of(np.cov(beliefs.T), recipe.rank)
 
 
 def _initial(
@@ -225,67 +308,16 @@ def _initial(
     return np.asarray((len(first) * mean + seen.mean(axis=0) + even / len(seen)) / (len(first) + 1 + 1 / len(seen)))
 
 
-class _Spread(NamedTuple):
-    """How vectors are distributed, coordinate by coordinate."""
-
-    mean: Float[np.ndarray, " r"]
-    std: Float[np.ndarray, " r"]
-    low: Float[np.ndarray, " r"]
-    high: Float[np.ndarray, " r"]
-
-
-def _spread(vectors: Float[np.ndarray, "rows r"]) -> _Spread:
-    columns = np.ascontiguousarray(vectors.T)
-    return _Spread(columns.mean(axis=1), columns.std(axis=1), columns.min(axis=1), columns.max(axis=1))
-
-
-def _directions(beliefs: Float[np.ndarray, "examples d"], rank: int | None) -> Float[np.ndarray, "d r"] | None:
-    """The `rank` directions in which the initial beliefs vary most; None for all."""
-    if rank is None or rank >= beliefs.shape[1]:
-        return None
-    _, vectors = np.linalg.eigh(np.cov(beliefs.T))
-    return vectors[:, : -rank - 1 : -1].copy()
-
-
 def _subspace_start(ground: Ground, recipe: Recipe) -> Start | None:
     """The linear system that a subspace start begins with; None for other starts."""
     if recipe.states is None:
         return None
-    x, plan = ground.x, ground.layout.plan
-    found = ground.related.get(recipe.past) or _related(x, plan, recipe.past)
-    return started(realised(found, recipe.states), x, plan)
+    return ground.systems.get((recipe.past, recipe.states)) or _identified(ground, recipe.past, recipe.states)
 
 
-def _related(x: Float[np.ndarray, "rows n"], plan: Schedule, past: int) -> Related:
-    return related(x, plan, past, "cva", SUBSPACE_RIDGE)
-
-
-def _feedback(
-    beliefs: Float[np.ndarray, "examples r"], seen: _Spread, directions: Float[np.ndarray, "d r"] | None, recipe: Recipe
-) -> Feedback:
-    """Scale and box of the feedback, from the initial beliefs and the features seen, both along `directions`."""
-    mean, scale = np.zeros(len(seen.mean)), np.ones(len(seen.mean))
-    if recipe.standardise:
-        first = _spread(beliefs)
-        mean, scale = first.mean, np.maximum(first.std, LEAST_SCALE * seen.std)
-        scale = np.where(scale <= CONSTANT, 1.0, scale)
-    feedback = Feedback(mean, scale, recipe.belief_weight, directions)
-    if recipe.box is None:
-        return feedback
-    low, high = _guard(seen, feedback, recipe.guard)
-    gain, margin = recipe.belief_weight / scale, recipe.box * (seen.high - seen.low)
-    low = np.maximum(low, (seen.low - margin - mean) * gain)
-    return feedback._replace(low=low, high=np.minimum(high, (seen.high + margin - mean) * gain))
-
-
-def _guard(
-    seen: _Spread, feedback: Feedback, guard: float | None
-) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
-    """Bounds of the feedback that is learnt from: a belief is an expectation of phi and strays no further than phi."""
-    gain = feedback.weight / feedback.scale
-    reach = LARGEST_BELIEF if guard is None else guard * seen.std * gain + CONSTANT
-    middle = (seen.mean - feedback.mean) * gain
-    return middle - reach, middle + reach
+def _identified(ground: Ground, past: int, states: int) -> Start:
+    rows = ground.x, ground.layout.plan
+    return started(realised(ground.related.get(past) or related(*rows, past, "cva", SUBSPACE_RIDGE), states), *rows)
 
 
 def _span(x: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "2 n"]:

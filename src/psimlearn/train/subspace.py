@@ -19,10 +19,11 @@ from psimlearn.filter import Feedback, Linear
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.windows import futures, histories
 from psimlearn.shapes import Float
-from psimlearn.train.levels import level, whitened
+from psimlearn.train.levels import LevelSums, level_sums, whitened
 from psimlearn.train.systems import System, observability, stabilised, steady_gain
 
-__all__ = ["Related", "Start", "Weighting", "columns", "first_step", "readout", "realised", "related", "started"]
+__all__ = ["Related", "Start", "Weighting", "columns", "first_step", "readout", "realised", "related", "related_by"]
+__all__ += ["started", "started_by", "stretches"]
 
 Weighting = Literal["cva", "n4sid"]
 FAINT = 1e-6
@@ -34,14 +35,27 @@ def columns(
 ) -> tuple[Float[np.ndarray, "columns pn"], Float[np.ndarray, "columns fn"]]:
     """(x_{t-1}, .., x_{t-past}) and (x_t, .., x_{t+future-1}) at the rows where both lie within one trajectory."""
     whole = plan.reaches(-past) & plan.reaches(future - 1)
-    required = past * x.shape[1] + 1
-    if np.count_nonzero(whole) < required:
+    _check_stretches(int(np.count_nonzero(whole)), x.shape[1], past, future)
+    return stretches(x, plan, past, future)
+
+
+def _check_stretches(n_stretches: int, n: int, past: int, future: int) -> None:
+    required = past * n + 1
+    if n_stretches < required:
         raise DataError(
             f"too little data: required {required} stretches of {past + future} rows within trajectories, to relate "
-            f"{past} rows of past with {future} rows of future in {x.shape[1]} channels; received "
-            f"{np.count_nonzero(whole)}. Use more or longer recordings, fewer channels or fewer rows."
+            f"{past} rows of past with {future} rows of future in {n} channels; received {n_stretches}. Use more or "
+            "longer recordings, fewer channels or fewer rows."
         )
-    return histories(x, plan, past)[whole], futures(x, plan, future)[whole].reshape(np.count_nonzero(whole), -1)
+
+
+def stretches(
+    x: Float[np.ndarray, "rows n"], plan: Schedule, past: int, future: int
+) -> tuple[Float[np.ndarray, "columns pn"], Float[np.ndarray, "columns fn"]]:
+    """As `columns`, however few there are."""
+    whole = plan.reaches(-past) & plan.reaches(future - 1)
+    width = future * x.shape[1]
+    return histories(x, plan, past)[whole], futures(x, plan, future)[whole].reshape(-1, width)
 
 
 class Related(NamedTuple):
@@ -71,11 +85,17 @@ def related(
         ridge: added to variances.
     """
     past, future = columns(x, plan, block_rows, block_rows)
-    n = x.shape[1]
     w = np.concatenate([future, past], axis=1)
     w -= w.mean(axis=0)
-    moments = w.T @ w / len(w)
-    f = future.shape[1]
+    return related_by(w.T @ w / len(w), len(w), x.shape[1], weighting, ridge)
+
+
+def related_by(
+    moments: Float[np.ndarray, "w w"], n_stretches: int, n: int, weighting: Weighting, ridge: float
+) -> Related:
+    """As `related`, from the covariance of stretches of future and past of n channels."""
+    f = len(moments) // 2
+    _check_stretches(n_stretches, n, f // n, f // n)
     regular = moments + ridge * np.eye(len(moments))
     root = np.linalg.cholesky(regular[:f, :f]) if weighting == "cva" else np.eye(f)  # W1^-1, lower triangular
     now, following = np.zeros((f, len(moments))), np.zeros((f - n, len(moments)))
@@ -117,14 +137,18 @@ class Start(NamedTuple):
 
 def started(system: System, x: Float[np.ndarray, "rows n"], plan: Schedule) -> Start:
     """Complete a system of standardised, scheduled rows by the level and the first state with the least errors."""
-    found, r = whitened(system, x, plan), len(system.A)
-    if found is None:
-        return Start(system, np.zeros(x.shape[1]), np.zeros(r))  # it diverged, and its errors exclude it
-    theta = level(*found, plan)
+    found = whitened(system, x, plan)
+    return started_by(system, None if found is None else level_sums(*found, plan))
+
+
+def started_by(system: System, sums: LevelSums | None) -> Start:
+    """As `started`, from the sums of one-step errors; None if the system diverged, so that its errors exclude it."""
+    r = len(system.A)
+    theta = np.zeros(r + len(system.C)) if sums is None else sums.level()
     return Start(system, theta[r:], theta[:r])
 
 
-def readout(system: System, phi: Float[np.ndarray, "rows d"]) -> Float[np.ndarray, "d s"]:
+def readout(system: System, covariance: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d s"]:
     """The directions of a belief that are the state: a left inverse of O, by generalised least squares.
 
     Rounds after the first have beliefs beyond the range of O. Their parts that vary much, relative to the features,
@@ -132,11 +156,10 @@ def readout(system: System, phi: Float[np.ndarray, "rows d"]) -> Float[np.ndarra
 
     Args:
         system: of standardised observations.
-        phi: the features that beliefs predict, windows of observations.
+        covariance: of the features that beliefs predict, windows of observations.
     """
-    O = observability(system.A, system.C, phi.shape[1] // len(system.C))
-    covariance = np.cov(phi.T).reshape(len(O), len(O)) + FAINT * np.eye(len(O))
-    weighted = np.linalg.solve(covariance, O)
+    O = observability(system.A, system.C, len(covariance) // len(system.C))
+    weighted = np.linalg.solve(covariance + FAINT * np.eye(len(O)), O)
     return weighted @ np.linalg.pinv(O.T @ weighted)
 
 

@@ -8,7 +8,7 @@ import scipy.linalg
 
 from psimlearn.shapes import Float
 
-__all__ = ["FLOOR", "System", "observability", "radius", "settled", "stabilised", "steady_gain"]
+__all__ = ["FLOOR", "LARGEST_POLE", "System", "observability", "radius", "settled", "stabilised", "steady_gain"]
 
 FLOOR = 1e-9
 """The least variance of an innovation, in units of its channel's variance: a constant channel has none."""
