@@ -4,6 +4,7 @@ To lay recordings out, regress beliefs on history and sum examples is expensive.
 one such `base` by arithmetic on its sums form a family: the base is begun once for all of them, and dropped after them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
@@ -11,20 +12,31 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate
-from psimlearn.choose.settings import Trainer
+from psimlearn.choose.journal import Journal
+from psimlearn.choose.settings import Settings, Trainer
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Features, Stack
-from psimlearn.learners import Ridge
-from psimlearn.learners.ridge import GramSums
+from psimlearn.learners import GramSums, Learner, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.train.derived import revised, with_ridge, with_share
+from psimlearn.train.derived import InitialSums, beside, initial_sums, revised, with_fewer_lags, with_ridge, with_share
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, held_out
-from psimlearn.train.start import Beginning, Ground, begin, ground, relating
+from psimlearn.train.start import Beginning, Ground, begin, ground, identifying, relating
 
-__all__ = ["Course", "Start", "attempted", "laid_out", "relating_pasts", "start", "starts", "with_alpha"]
+__all__ = [
+    "Course",
+    "Start",
+    "attempted",
+    "identifying_systems",
+    "laid_out",
+    "relating_pasts",
+    "start",
+    "starts",
+    "summing",
+    "with_alpha",
+]
 
 
 class Course(NamedTuple):
@@ -40,8 +52,12 @@ class Course(NamedTuple):
     n_recordings: int
     """How many recordings all splits together were made from."""
     loss: Loss
-    sums: dict[Candidate, GramSums]
-    """The sums of bases of ridge regression that were begun, those with the most lags only: they contain all others."""
+    initial: InitialSums | None = None
+    """The sums of ridge regression with the most lags that are tried: they contain the sums with fewer lags."""
+    name: str = ""
+    """Tells it from the other courses of a fit."""
+    journal: Journal = Journal()
+    """Knows rounds that were run over it already, and keeps others."""
 
 
 class Start(NamedTuple):
@@ -66,13 +82,32 @@ def laid_out(
 ) -> Course:
     """A course over this split, for candidates whose recipes differ from `standard` in lags, prior, weights or rank."""
     return Course(
-        ground(train, features, init, standard), validation, init, criterion, trainer, seed, n_recordings, loss, {}
+        ground(train, features, init, standard), validation, init, criterion, trainer, seed, n_recordings, loss
     )
+
+
+def summing(courses: Sequence[Course], settings: Settings, recipes: Sequence[Recipe]) -> list[Course]:
+    """The courses, with sums of ridge regression made once for all lags of these recipes, if it is to be tried."""
+    if isinstance(settings.learner, Learner) and not isinstance(settings.learner, Ridge):
+        return list(courses)
+    most = max(recipes, key=lambda recipe: recipe.lags)
+    return [course._replace(initial=attempted(_initial_sums, course, most)) for course in courses]
+
+
+def _initial_sums(course: Course, recipe: Recipe) -> InitialSums | None:
+    if course.init == "zero" or not _has_base(recipe, course.ground.features):
+        return None
+    return initial_sums(course.ground, course.init, _base_recipe(recipe))
 
 
 def relating_pasts(courses: Sequence[Course], pasts: Sequence[int]) -> list[Course]:
     """The courses, with past and future related once for all subspace starts with these values of `Recipe.past`."""
     return [course._replace(ground=relating(course.ground, pasts)) for course in courses]
+
+
+def identifying_systems(courses: Sequence[Course], sizes: Sequence[tuple[int, int]]) -> list[Course]:
+    """The courses, with systems of these values of `Recipe.past` and `Recipe.states` identified once for all starts."""
+    return [course._replace(ground=identifying(course.ground, sizes)) for course in courses]
 
 
 def start(candidate: Candidate, course: Course) -> Start:
@@ -83,15 +118,24 @@ def start(candidate: Candidate, course: Course) -> Start:
 
 def starts(
     candidates: Sequence[Candidate], courses: Sequence[Course]
-) -> Iterator[tuple[Candidate, list[Start | None]]]:
-    """Every candidate with its start on each course, None where that diverged; families stand together."""
-    families = _grouped(candidates, lambda c: _base(c, courses[0]))
-    for base, family in sorted(families, key=lambda group: -group[0].recipe.lags):  # most lags first: see `Course.sums`
+) -> Iterator[tuple[list[Candidate], list[Start | None]]]:
+    """The candidates that differ in the ridge only, with their starts before the ridge, None on courses that diverged.
+
+    Candidates that share a base stand together.
+    """
+    courses = _identifying(candidates, courses)
+    for base, family in _grouped(candidates, lambda c: _base(c, courses[0])):
         begun = [attempted(_begun, course, base) for course in courses]
         for kind, ridges in _grouped(family, lambda c: c.kind):
-            of_kind = [s and _of_kind(s, base, kind) for s in begun]
-            for candidate in ridges:
-                yield candidate, [s and attempted(with_alpha, s, candidate.alpha) for s in of_kind]
+            yield ridges, [s and _of_kind(s, base, kind) for s in begun]
+
+
+def _identifying(candidates: Sequence[Candidate], courses: Sequence[Course]) -> list[Course]:
+    """The courses, with the systems that several candidates begin with."""
+    kinds = {candidate.kind for candidate in candidates}
+    sizes = Counter((kind.recipe.past, kind.recipe.states) for kind in kinds if kind.recipe.states is not None)
+    shared = [size for size, count in sizes.items() if count > 1]
+    return identifying_systems(courses, shared)
 
 
 def with_alpha(start: Start, alpha: float | None) -> Start:
@@ -106,42 +150,37 @@ def _base(candidate: Candidate, course: Course) -> Candidate:
         return kind
     if isinstance(kind.learner, SymbolRidge):
         return kind._replace(learner=replace(kind.learner, floor=0.0, strength=1.0))
-    if isinstance(kind.learner, Ridge) and isinstance(features, Stack) and recipe.prior != "zero":
-        return kind._replace(recipe=replace(recipe, prior="mean", belief_weight=1.0, level_weight=None))
+    if isinstance(kind.learner, Ridge) and _has_base(recipe, features):
+        return kind._replace(recipe=_base_recipe(recipe))
     return kind
 
 
+def _has_base(recipe: Recipe, features: Features) -> bool:
+    """Whether ridge regressions with this recipe follow from others by arithmetic on sums."""
+    return isinstance(features, Stack) and recipe.prior != "zero"
+
+
+def _base_recipe(recipe: Recipe) -> Recipe:
+    return replace(recipe, prior="mean", belief_weight=1.0, level_weight=None)
+
+
 def _begun(course: Course, candidate: Candidate) -> Start:
-    """The expensive part: lay out the rows, and sum the initial examples."""
-    rng = np.random.default_rng(course.seed)
-    known = _known(course, candidate)
-    begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng, known)
-    if known is None and begun.training.same is not None and _sums_are_shared(candidate):
-        course.sums[_of_any_lags(candidate)] = begun.training.same[1]
+    """The expensive part: lay out the rows, and sum the initial examples unless sums with more lags contain theirs."""
+    rng, known = np.random.default_rng(course.seed), _known(course, candidate)
+    fit = candidate.alpha is None  # with a ridge, `with_alpha` fits F_0
+    begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng, known, fit=fit)
     return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss))
 
 
-def _sums_are_shared(base: Candidate) -> bool:
-    """Whether the sums of a base contain the sums of the same base with fewer lags."""
-    return isinstance(base.learner, Ridge) and base.recipe.level_weight is None
-
-
-def _of_any_lags(base: Candidate) -> Candidate:
-    return base._replace(recipe=replace(base.recipe, lags=1))
-
-
-def _known(course: Course, base: Candidate) -> GramSums | None:
-    """The sums of a base, picked from those with at least as many lags; None if there are none."""
-    known = course.sums.get(_of_any_lags(base))
-    if known is None or not _sums_are_shared(base):
+def _known(course: Course, candidate: Candidate) -> GramSums | None:
+    """The sums of the initial examples, picked from those with the most lags; None if these do not contain them."""
+    initial, (recipe, learner) = course.initial, candidate
+    base = _base_recipe(recipe)
+    if initial is None or not isinstance(learner, Ridge) or recipe.prior == "zero" or not initial.serve(base):
         return None
-    n, n_inputs, q = course.ground.x.shape[1], course.ground.layout.u.shape[1], base.recipe.lags
-    d = course.ground.phi.shape[1]
-    r = d if base.recipe.rank is None else min(d, base.recipe.rank)
-    if len(known.z) < r + q * n + n_inputs:
-        return None
-    inputs = np.arange(len(known.z) - n_inputs, len(known.z))
-    return known.among(np.concatenate([np.arange(r + q * n), inputs]))
+    if recipe.states is not None:
+        return beside(initial, recipe)
+    return with_fewer_lags(initial, recipe) if recipe == base else None
 
 
 def _of_kind(start: Start, base: Candidate, kind: Candidate) -> Start:

@@ -12,14 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.choose.courses import Start
+from psimlearn.choose.journal import Journal, Path, followed
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
+from psimlearn.filter import Filter
 from psimlearn.filter.innovations import has_innovations
 from psimlearn.train.dagger import Aggregation
-from psimlearn.train.refined import can_be_refined, refined
-from psimlearn.train.score import Round, forgets
+from psimlearn.train.examples import Begun
+from psimlearn.train.refined import can_be_refined, first_refined, next_refined
+from psimlearn.train.score import HeldOut, Round, forgets
 
-__all__ = ["Treatment", "treatment"]
+__all__ = ["Treatment", "path_with_gaps", "treatment"]
 
 MOST_ROUNDS, PATIENCE = 10, 4
 """The most rounds with exact gaps, and how many may pass without a better one."""
@@ -37,20 +40,27 @@ class Treatment(NamedTuple):
     error: float
 
 
-def treatment(winners: Sequence[Round], starts: Sequence[Start], watch: Watch) -> Treatment:
+def treatment(
+    winners: Sequence[Round], starts: Sequence[Start], watch: Watch, journal: Journal = Journal()
+) -> Treatment:
     """Choose between filled gaps, exact gaps, and rounds of training with exact gaps.
 
     Args:
         winners: the filters chosen, one for each split, with their gaps filled in.
         starts: the starts of their training.
         watch: receives progress, and may end the rounds early.
+        journal: knows rounds that were done already, and keeps others.
     """
     filled = Treatment(list(winners), None, float(np.mean([round.error for round in winners])))
     if not all(has_innovations(round.filter) for round in winners):
         return filled
     each = list(zip(winners, starts, strict=True))
     trainable = all(can_be_refined(round.filter, start.begun) for round, start in each)
-    lanes = [refined(round.filter, *start, MOST_ROUNDS if trainable else 0) for round, start in each]
+    n_rounds = MOST_ROUNDS if trainable else 0
+    lanes = [
+        followed(journal, journal.lane(f"gaps {i}", "", round.filter), path_with_gaps(round.filter, *start), n_rounds)
+        for i, (round, start) in enumerate(each)
+    ]
     best = Treatment([], 0, np.inf)
     with suppress(DivergedError):  # the rounds before count
         for number, together in enumerate(zip(*lanes, strict=True)):
@@ -59,6 +69,11 @@ def treatment(winners: Sequence[Round], starts: Sequence[Start], watch: Watch) -
             if tired or not watch.goes_on("training with gaps", number + 1, MOST_ROUNDS + 1):
                 break
     return best if best.winners and best.error <= filled.error + (WORSE - 1) * abs(filled.error) else filled
+
+
+def path_with_gaps(filter: Filter, begun: Begun, held: HeldOut) -> Path:
+    """The filter with exact gaps, and rounds that go on from it: those of `refined`, one by one."""
+    return Path(lambda: first_refined(filter, begun, held), lambda current: next_refined(current, begun, held))
 
 
 def _better(best: Treatment, number: int, together: Sequence[Aggregation]) -> Treatment:

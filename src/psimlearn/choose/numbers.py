@@ -48,7 +48,7 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     if settings.learner in ("auto", "rff"):
         tell("random features")
         fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
-        second, more = search(courses, fourier, settings.n_rounds, tell)
+        second, more = search(courses, fourier, settings.n_rounds, tell, finished)
         finished, trials = [*finished, second], trials + more
     if settings.learner == "trees" or (settings.learner == "auto" and enough_for_trees(courses, settings)):
         tell("trees")

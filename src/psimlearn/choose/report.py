@@ -40,6 +40,8 @@ class Choice(NamedTuple):
     """How many epochs of back-propagation follow the rounds of DAgger."""
     exact: int | None = None
     """How many rounds with exact gaps follow these; None if gaps stay filled, or nothing is missing."""
+    complete_only: bool = False
+    """Whether only recordings are learnt from in which every channel was observed."""
 
     @property
     def held_out(self) -> list[tuple[Filter, Trajectories]]:

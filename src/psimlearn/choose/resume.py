@@ -26,7 +26,8 @@ from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.train.hints import HintSums
 from psimlearn.train.recipe import Recipe
 
-__all__ = ["Training", "from_json", "is_json", "made_by", "to_json", "training_arrays", "with_arrays"]
+__all__ = ["Training", "from_json", "is_json", "made_by", "sums_arrays", "sums_from", "to_json"]
+__all__ += ["training_arrays", "with_arrays"]
 
 
 class Training(NamedTuple):
@@ -171,6 +172,22 @@ def _codec(by_output: bool) -> Codec[Any, tuple[int, int]]:
 def _is_by_output(groups: dict[str, Group]) -> bool:
     """Whether the sums in a file are those of each output by itself: then there is a product z'z for each."""
     return "sums" in groups and "zz" in groups["sums"].arrays and groups["sums"].arrays["zz"].ndim == 3
+
+
+def sums_arrays(sums: Any) -> Arrays | None:
+    """The arrays from which `sums_from` makes sums again; None for sums that no file can hold."""
+    if not isinstance(sums, GramSums | ByOutput):
+        return None
+    return encoded({"sums": (_codec(isinstance(sums, ByOutput)), sums)})
+
+
+def sums_from(arrays: Arrays) -> GramSums | ByOutput:
+    """The sums that these arrays describe; raises ModelFileError if they do not fit."""
+    groups = grouped(arrays)
+    group, by_output = groups.get("sums", Group("sums", {})), _is_by_output(groups)
+    sizes = (group.size("z", 1), group.size("z")) if by_output else (group.size("z"), group.size("y"))
+    sums: GramSums | ByOutput = decoded(arrays, {"sums": (_codec(by_output), sizes)})["sums"]
+    return sums
 
 
 def training_arrays(training: Training) -> Arrays:

@@ -7,19 +7,24 @@ import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, Start, attempted, starts, with_alpha
+from psimlearn.choose.journal import Path, taken_further
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
+from psimlearn.learners import GramSums
 from psimlearn.train.dagger import Aggregation, first_round, next_round
+from psimlearn.train.examples import Begun
 from psimlearn.train.forward import step_by_step
-from psimlearn.train.score import Round, forgets, scored
+from psimlearn.train.score import HeldOut, Round, forgets, scored
 
-__all__ = ["Lane", "Run", "advanced", "best_of", "race", "runs", "with_ridge"]
+__all__ = ["Lane", "Run", "advanced", "best_of", "first_trials", "path_from", "race", "runs", "with_ridge"]
 
 
 PATIENCE = 6
 """The rounds without a better one after which a run ends."""
+WIDE = 400
+"""The inputs of a regression from which fewer ridges are tried."""
 BEHIND = 1.05
-"""The error, relative to that of a rival in the same round, beyond which a run that does not catch up ends."""
+"""The error, relative to that of a rival in the same round, beyond which a run ends that would not catch up."""
 
 
 class Lane(NamedTuple):
@@ -59,8 +64,49 @@ class Run(NamedTuple):
 
 def runs(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator[Run]:
     """A run of each candidate, before its first round; candidates that share a base stand together."""
-    for candidate, own in starts(candidates, courses):
-        yield Run(candidate, tuple(Lane(course, start) for course, start in zip(courses, own, strict=True)))
+    for ridges, of_kind in starts(candidates, courses):
+        for candidate in ridges:
+            yield _begun(candidate, courses, of_kind)
+
+
+def first_trials(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator[Trial]:
+    """A trial of F_0 of each candidate; in wide regressions, not with ridges that lie beyond worse ones."""
+    for ridges, of_kind in starts(candidates, courses):
+        if _wide(of_kind):
+            yield from _downhill(ridges, courses, of_kind)
+        else:
+            for candidate in ridges:
+                yield _first_trial(_begun(candidate, courses, of_kind))
+
+
+def _begun(candidate: Candidate, courses: Sequence[Course], of_kind: Sequence[Start | None]) -> Run:
+    """A run from the starts of its kind."""
+    begun = (start and attempted(with_alpha, start, candidate.alpha) for start in of_kind)
+    return Run(candidate, tuple(Lane(course, start) for course, start in zip(courses, begun, strict=True)))
+
+
+def _wide(of_kind: Sequence[Start | None]) -> bool:
+    """Whether a trial of these starts takes long."""
+    sums = [start.begun.training.same[1] for start in of_kind if start and start.begun.training.same]
+    return any(isinstance(each, GramSums) and len(each.z) >= WIDE for each in sums)
+
+
+def _downhill(
+    ridges: Sequence[Candidate], courses: Sequence[Course], of_kind: Sequence[Start | None]
+) -> Iterator[Trial]:
+    """Trials of F_0 of some candidates that differ in the ridge: from the middle on, towards less error.
+
+    Of ridges with which all is lost, the largest is the best.
+    """
+    rising = sorted(ridges, key=lambda candidate: candidate.alpha or 0.0)
+    found: dict[int, Trial] = {}
+    added = [len(rising) // 2]
+    while added:
+        for at in added:
+            found[at] = _first_trial(_begun(rising[at], courses, of_kind))
+            yield found[at]
+        best = min(found, key=lambda at: (found[at].penalised_error, -at))
+        added = [at for at in (best - 1, best + 1) if 0 <= at < len(rising) and at not in found]
 
 
 def with_ridge(run: Run, alpha: float) -> Run:
@@ -93,26 +139,33 @@ def advanced(run: Run, upto: int, watch: Watch = Watch(), rivals: Sequence[Run] 
     for number in range(upto + 1):
         if number > PATIENCE and run.trial().best_round < number - PATIENCE:
             break
-        if any(_trails(run, rival) for rival in rivals):
+        if any(_trails(run, rival, upto) for rival in rivals):
             break
-        lanes = (_further(lane) if len(lane.rounds) == number else lane for lane in run.lanes)
+        lanes = (_further(lane, run.candidate) if len(lane.rounds) == number else lane for lane in run.lanes)
         run = run._replace(lanes=tuple(lanes))
         if not watch.goes_on("racing", number + 1, upto + 1):
             break
     return run
 
 
-def _trails(run: Run, rival: Run) -> bool:
-    """Whether a run was well behind another one in its last two rounds, and did not catch up between them."""
+def _trails(run: Run, rival: Run, upto: int) -> bool:
+    """Whether a run is well behind another one, and would not catch up by F_upto at its present pace.
+
+    Its pace is that of the last round; later rounds gain less.
+    """
     errors, others = (_errors([lane.rounds for lane in each.lanes]) for each in (run, rival))
     n = len(errors)
+    if rival.candidate.recipe.belief_weight == 0:  # nothing changes from round to round
+        others = others[:1] * n
     if n < 3 or len(others) < n or not np.isfinite([*errors[-2:], *others[n - 2 : n]]).all():
         return False
     before, now = (errors[i] / max(others[i], 1e-300) for i in (n - 2, n - 1))
-    return now > BEHIND and now >= before
+    if now <= BEHIND or before <= 0:
+        return False
+    return bool(np.log(now) + (upto + 1 - n) * (np.log(now) - np.log(before)) > 0)
 
 
-def _further(lane: Lane) -> Lane:
+def _further(lane: Lane, candidate: Candidate) -> Lane:
     """One round more."""
     if lane.over or lane.start is None:
         return lane
@@ -120,10 +173,35 @@ def _further(lane: Lane) -> Lane:
     try:
         if lane.course.trainer == "forward":
             return lane._replace(rounds=(scored(0, step_by_step(begun, tail=True), held),), over=True)
-        stands = first_round(begun, held) if lane.stands is None else next_round(lane.stands, begun, held)
+        stands = _next_round(lane.course, candidate, lane.start, lane.stands)
     except DivergedError:
         return lane._replace(over=True)
     return lane._replace(rounds=(*lane.rounds, stands.round), stands=stands)
+
+
+def path_from(begun: Begun, held: HeldOut) -> Path:
+    """The rounds of DAgger from this beginning."""
+    return Path(lambda: first_round(begun, held), lambda current: next_round(current, begun, held))
+
+
+def _next_round(course: Course, candidate: Candidate, start: Start, current: Aggregation | None) -> Aggregation:
+    """The next round of DAgger: from the journal of the course, or computed."""
+    lane = None if current is None else course.journal.lane(course.name, candidate, start.begun.filter)
+    return taken_further(course.journal, lane, path_from(*start), current)
+
+
+def _first_trial(run: Run) -> Trial:
+    """The trial of F_0 of a run that has not begun: from the journal of its courses, or by scoring it."""
+    course, starts = run.lanes[0].course, [lane.start and lane.start.begun.filter for lane in run.lanes]
+    lane = course.journal.lane(f"{course.name} trial", run.candidate, *starts)
+    known = None if lane is None else course.journal.recall_numbers(lane)
+    if known is not None:
+        error, at, stable = known
+        return Trial(run.candidate, 0, int(at), error, course.n_recordings, bool(stable))
+    trial = advanced(run, 0).trial()._replace(n_rounds=0)
+    if lane is not None:
+        course.journal.keep_numbers(lane, (trial.error, float(trial.best_round), float(trial.forgets)))
+    return trial
 
 
 def best_of(rounds: Sequence[Sequence[Round]]) -> tuple[int, float, bool]:

@@ -13,9 +13,9 @@ from typing import Any, cast
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course, relating_pasts
+from psimlearn.choose.courses import Course, identifying_systems, relating_pasts
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
-from psimlearn.choose.runs import Run, advanced, race, runs, with_ridge
+from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_ridge
 from psimlearn.choose.space import Space
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
@@ -35,8 +35,17 @@ HARMLESS = 1.005
 """The error, relative to that of the full belief, up to which a compressed one will do."""
 
 
-def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) -> tuple[Run, list[Trial]]:
+def search(
+    courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch, rivals: Sequence[Run] = ()
+) -> tuple[Run, list[Trial]]:
     """Screen, race, and run the leader to the end.
+
+    Args:
+        courses: the splits of the recordings.
+        space: the candidates.
+        n_rounds: the number of rounds.
+        tell: receives progress.
+        rivals: runs of another space over the same courses: runs that cannot win against them end early.
 
     Returns:
         The winning run, and a trial of everything that was tried.
@@ -50,7 +59,7 @@ def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) 
     kinds = _best_of_each_kind(trials)
     begun, more = _from_systems(courses, space, tell)
     trials += more
-    finished = _raced(kinds, begun, courses, space, n_rounds, tell)
+    finished = _raced(kinds, begun, courses, space, n_rounds, tell, rivals)
     trials += [run.trial() for run in finished]
     winner = min(finished, key=_penalised_error)
     if not np.isfinite(_penalised_error(winner)):
@@ -64,9 +73,8 @@ def search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) 
 def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: Watch = Watch()) -> list[Trial]:
     """A trial of F_0 of each candidate; if the watch ends it early, of fewer, but of one at least."""
     trials: dict[Candidate, Trial] = {}
-    for done, run in enumerate(runs(candidates, courses), start=1):
-        first = advanced(run, 0)
-        trials[run.candidate] = first.trial()._replace(n_rounds=0)
+    for done, trial in enumerate(first_trials(candidates, courses), start=1):
+        trials[trial.candidate] = trial
         if not watch.goes_on("trying settings", done, len(candidates)):
             break
     return [trials[candidate] for candidate in candidates if candidate in trials]
@@ -110,6 +118,7 @@ def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple
         return [], trials
     trials += screened([_begun_with(plain, size) for size in _between(_size(_best(trials)), known)], courses, tell)
     size = _size(_best(trials))
+    courses = identifying_systems(courses, [size])
 
     def taken(tried: Iterable[Candidate]) -> list[Run]:
         return [advanced(run, FEW, tell) for run in runs([_begun_with(each, size) for each in tried], courses)]
@@ -146,7 +155,13 @@ def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
 
 
 def _raced(
-    kinds: Sequence[Trial], others: Sequence[Run], courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch
+    kinds: Sequence[Trial],
+    others: Sequence[Run],
+    courses: Sequence[Course],
+    space: Space,
+    n_rounds: int,
+    tell: Watch,
+    rivals: Sequence[Run],
 ) -> list[Run]:
     """The runs that may win, as far as each was taken; the leader of the race is the last.
 
@@ -157,16 +172,17 @@ def _raced(
     entrants = _racing(kinds, space)
     begun = {run.candidate: run for run in runs([*final, *entrants], courses)}
     finished = [advanced(begun[candidate], 0) for candidate in final]
+    rivals = [*rivals, *finished]
     some = max(1, n_rounds // 4)
-    raced = race([*(begun[candidate] for candidate in entrants), *others], some, tell)
+    raced = race([*(begun[candidate] for candidate in entrants), *others], some, tell, rivals)
     if not raced:
         return finished
     if space.refine and space.alphas:
-        raced += _other_ridges(min(raced, key=_penalised_error), some, tell)
+        raced += _other_ridges(min(raced, key=_penalised_error), raced, rivals, some, tell)
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
     going = [run for run in raced if not _settled(run)] or raced
     leading = min(going, key=_penalised_error)
-    leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell)
+    leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell, rivals)
     limit = space.close * _penalised_error(leader)
     for run in raced:
         if run is not leading:
@@ -175,18 +191,24 @@ def _raced(
     return [*finished, leader]
 
 
-def _other_ridges(leader: Run, some: int, tell: Watch) -> list[Run]:
-    """Runs with ridges around that of the leader; random features go on beyond the edge, up to the end."""
+def _other_ridges(leader: Run, before: Sequence[Run], rivals: Sequence[Run], some: int, tell: Watch) -> list[Run]:
+    """Runs with ridges around that of the leader; random features go on beyond the edge, up to the end.
+
+    Ridges with which the same candidate has raced before are not raced again.
+    """
     alpha = leader.candidate.alpha
     grows = isinstance(leader.candidate.learner, RandomFourierRidge)
+    tried = {_rounded(run.candidate): run for run in before}
     found = {} if alpha is None else {alpha: leader}
     added = _around(alpha)
     while added:
-        raced = race([with_ridge(leader, a) for a in added], some, tell, list(found.values()))
-        found |= dict(zip(added, raced, strict=True))
+        known = {a: tried.get(_rounded(leader.candidate.with_alpha(a))) for a in added}
+        new = [a for a in added if known[a] is None]
+        raced = race([with_ridge(leader, a) for a in new], some, tell, [*rivals, *found.values()])
+        found |= {a: run for a, run in known.items() if run is not None} | dict(zip(new, raced, strict=True))
         best = min(found, key=lambda a: _penalised_error(found[a]))
         added = [a for a in RIDGES.beside(best, found) if a not in found] if grows else []
-    return [run for run in found.values() if run is not leader]
+    return [run for run in found.values() if all(run is not other for other in before)]
 
 
 def _settled(run: Run) -> bool:

@@ -13,7 +13,7 @@ from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Prior, Recipe
 
-__all__ = ["RIDGES", "cautious_recipe", "fourier_space", "given_space", "linear_space", "n_fourier"]
+__all__ = ["RIDGES", "cautious_recipe", "fourier_space", "given_space", "linear_space", "n_fourier", "recipes"]
 
 WIDEST = 3000
 """Inputs of a regressor beyond which more lags are not tried: the cost of a fit grows with their square."""
@@ -35,15 +35,15 @@ WIDEST_RELATION = 1000
 
 def given_space(settings: Settings, data: Trajectories, learner: Learner[Any]) -> Space:
     """A learner that is taken as it is, with every recipe."""
-    return Space((learner,), _recipes(settings, data), refine=False, ranks=_ranks(settings, data.n_channels))
+    return Space((learner,), recipes(settings, data), refine=False, ranks=_ranks(settings, data.n_channels))
 
 
 def linear_space(settings: Settings, data: Trajectories) -> Space:
     """Ridge regression with every recipe and ridge."""
     ranks = _ranks(settings, data.n_channels)
-    recipes = _recipes(settings, data)
-    systems = _systems(settings, data, recipes)
-    return Space((Ridge(),), recipes, RIDGES, between=_between(settings), ranks=ranks, systems=systems)
+    tried = recipes(settings, data)
+    systems = _systems(settings, data, tried)
+    return Space((Ridge(),), tried, RIDGES, between=_between(settings), ranks=ranks, systems=systems)
 
 
 def fourier_space(settings: Settings, data: Trajectories, guide: Recipe, n_features: int) -> Space:
@@ -80,7 +80,7 @@ def cautious_recipe(settings: Settings) -> Recipe:
     )
 
 
-def _recipes(settings: Settings, data: Trajectories) -> tuple[Recipe, ...]:
+def recipes(settings: Settings, data: Trajectories) -> tuple[Recipe, ...]:
     """Every combination of lags, prior and weights that is to be tried."""
     if settings.literal:
         return (settings.standard,)

@@ -8,23 +8,34 @@ import numpy as np
 from psimlearn.choose.settings import Settings
 from psimlearn.errors import DataError
 from psimlearn.evaluate import folds, time_folds
+from psimlearn.evaluate.calibrate import thinned
 from psimlearn.evaluate.folds import group_folds
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Int
 
-__all__ = ["Split", "in_blocks", "in_words", "is_cut", "long_enough", "splits_of"]
+__all__ = ["TOO_FEW", "Split", "in_blocks", "in_words", "is_cut", "long_enough", "splits_of"]
 
 ENOUGH_ROWS = 2000
 """Held-out rows after which no further split of the recordings is scored."""
 FEWEST_ROWS = 30
 """Rows of training data below which settings are not chosen but taken as they are."""
-
-
+TOO_FEW = (
+    "too few rows ({}) to hold any out: settings were not chosen but taken as they are, and uncertainty comes from the "
+    "training rows"
+)
+"""The note on such recordings."""
 LONG, BLOCK = 2000, 500
 """One recording of more rows is cut into blocks of about so many rows.
 
 Rows of one recording follow each other one at a time, and blocks run side by side: it takes a fraction of the time. And
 the first belief, which is the mean over the beginnings of recordings, becomes a mean rather than one window.
+"""
+
+
+SOUGHT, JUDGED = 40_000, 20_000
+"""Rows of one long recording in which settings are sought, and held-out ones that judge: blocks spread over all of it.
+
+The filter learns from all rows.
 """
 
 
@@ -71,7 +82,7 @@ def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator, 
     blocks if it is long. Recordings of one group stay together.
     """
     if isinstance(settings.validation, Trajectories):
-        return [Split(in_blocks(data) if is_cut(data, settings) else data, settings.validation)]
+        return [Split(_some(data, SOUGHT, settings) if is_cut(data, settings) else data, settings.validation)]
     window = settings.features.window
     n_folds = max(2, round(1 / settings.validation))
     if groups is not None:
@@ -90,7 +101,14 @@ def splits_of(data: Trajectories, settings: Settings, rng: np.random.Generator, 
             enough.append(Split(train[usable], held))
         if sum(len(split.held.values) for split in enough) >= ENOUGH_ROWS:
             break
-    return [Split(*map(in_blocks, split)) for split in enough] if is_cut(data, settings) else enough
+    if not is_cut(data, settings):
+        return enough
+    return [Split(_some(train, SOUGHT, settings), _some(held, JUDGED, settings)) for train, held in enough]
+
+
+def _some(data: Trajectories, most: int, settings: Settings) -> Trajectories:
+    """Blocks of one long recording, of at most so many rows; all of them if the filter learns from these alone."""
+    return thinned(in_blocks(data), most) if settings.refit else in_blocks(data)
 
 
 def in_words(splits: list[Split], parts: str = "recordings") -> str:

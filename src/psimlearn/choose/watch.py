@@ -5,7 +5,7 @@ from typing import Literal
 
 __all__ = ["Printed", "Stage", "Watch"]
 
-Stage = Literal["trying settings", "racing", "training", "training with gaps"]
+Stage = Literal["trying settings", "racing", "training", "training with gaps", "shards"]
 
 
 class Watch:

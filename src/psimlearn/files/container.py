@@ -32,13 +32,16 @@ LARGEST_HEADER = 10_000_000
 """In bytes. Parsed JSON takes many times its size in memory; large things belong into arrays."""
 
 
-def pack(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The bytes of a file that holds these settings, which are finite JSON, and these arrays of float64 or float32."""
+def pack(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray], kind: str = KIND) -> bytes:
+    """The bytes of a file that holds these settings, which are finite JSON, and these arrays of float64 or float32.
+
+    A file of another `kind` than that of a filter is no model, and no reader of models takes it for one.
+    """
     # safetensors writes memory as it lies, so arrays are put into C order
     ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     for name, array in ordered.items():
         require_type(name, array, np.float64, np.float32)
-    signed = {**settings, "format": FORMAT, "kind": KIND, "psimlearn": version("psimlearn")}
+    signed = {**settings, "format": FORMAT, "kind": kind, "psimlearn": version("psimlearn")}
     text = _text({**signed, "sha256": _digest(signed, ordered)})
     try:
         return safetensors.save(ordered, {"psimlearn": text})
@@ -46,13 +49,13 @@ def pack(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes
         raise ModelFileError(f"arrays: required names that safetensors can write, received {error}.") from error
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
+def unpack(data: bytes, required: str = KIND) -> tuple[dict[str, Any], Arrays]:
     """The settings and arrays that `pack` was given; ModelFileError unless these are the bytes that it returned."""
     text, arrays = _deserialised(data)
     require(text is not None, "required a psimlearn model, received a safetensors file without psimlearn's settings")
     settings = _parsed(text or "")
     kind = settings.get("kind") if isinstance(settings, dict) else settings
-    require(isinstance(settings, dict) and kind == KIND, f"kind: required {KIND!r}, received {shown(kind)}")
+    require(isinstance(settings, dict) and kind == required, f"kind: required {required!r}, received {shown(kind)}")
     _check_format(settings)
     require(_text(settings) == text, "damaged: the settings are not as psimlearn writes them")
     received = settings.pop("sha256", None)

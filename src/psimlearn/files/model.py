@@ -27,7 +27,7 @@ from psimlearn.files.regressors import REGRESSORS
 from psimlearn.files.settings import alphabet, checked, known, written
 from psimlearn.filter import Filter
 
-__all__ = ["Saved", "load", "read", "save"]
+__all__ = ["Saved", "described", "load", "read", "rebuilt", "save"]
 
 EXTRA = "extra."
 
@@ -118,11 +118,16 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _packed(filter: Filter, notes: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """The whole file."""
-    settings, parts = written(filter), _parts(filter)
-    codecs = _codecs(settings["regressors"])
-    held = encoded({name: (codecs[name], part) for name, part in parts.items() if part is not None})
+    settings, held = described(filter)
     extra = {EXTRA + name: array for name, array in arrays.items()}
     return pack(settings | {"notes": as_json(dict(notes))}, held | extra)
+
+
+def described(filter: Filter) -> tuple[dict[str, Any], Arrays]:
+    """The settings and arrays from which `rebuilt` makes a filter again."""
+    settings, parts = written(filter), _parts(filter)
+    codecs = _codecs(settings["regressors"])
+    return settings, encoded({name: (codecs[name], part) for name, part in parts.items() if part is not None})
 
 
 def _parts(filter: Filter) -> dict[str, Any]:
@@ -146,16 +151,16 @@ def _understood(data: bytes) -> Saved:
     notes = settings.pop("notes", None)
     require(isinstance(notes, dict), f"notes: required a dictionary, received {shown(notes)}")
     require_shallow("notes", notes)
-    settings = checked(settings)
     extra = {name.removeprefix(EXTRA): arrays.pop(name) for name in sorted(arrays) if name.startswith(EXTRA)}
     for name, array in extra.items():
         require_type(EXTRA + name, array, np.float64)
         require_finite(EXTRA + name, array)
-    return Saved(_filter(settings, arrays), notes, extra)
+    return Saved(rebuilt(settings, arrays), notes, extra)
 
 
-def _filter(settings: dict[str, Any], arrays: Arrays) -> Filter:
-    """The filter that these settings and arrays describe."""
+def rebuilt(settings: dict[str, Any], arrays: Arrays) -> Filter:
+    """The filter that these settings and arrays describe; raises ModelFileError unless all of it makes sense."""
+    settings = checked(settings)
     n_regressors = len(settings["regressors"])
     require(2 * n_regressors <= len(arrays), f"missing arrays: {n_regressors} regressors have more than {len(arrays)}")
     groups = grouped(arrays)

@@ -11,6 +11,7 @@ from psimlearn.files.codec import Codec, Group, Known, Shapes, all_finite
 from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
 from psimlearn.filter.ingaps import MOST_FACTOR, InGaps
+from psimlearn.filter.localscale import MOST_LOG, SIGNS, LocalScale
 from psimlearn.filter.thresholds import MOST_RATE, RATES, Thresholds
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.shapes import Float
@@ -191,6 +192,36 @@ IN_GAPS: Codec[InGaps, Known] = Codec(
 )
 
 
+def _local_shapes(group: Group, known: Known) -> Shapes:
+    knots, horizons = group.size("scores"), group.size("power")
+    shapes: Shapes = {"fading": (1,), "usual": (known.n,), "weights": (SIGNS,), "scores": (knots,), "logs": (knots,)}
+    of_errors = (horizons, known.n)
+    return shapes | {"power": of_errors, "level": of_errors, "quantiles": (len(LEVELS), *of_errors)}
+
+
+def _check_local(group: Group) -> None:
+    all_finite(group)
+    arrays = group.arrays
+    group.require("fading", (arrays["fading"] > 0) & (arrays["fading"] <= 1), "a share above 0")
+    group.require("usual", arrays["usual"] >= 0, "numbers of at least 0")
+    require(bool((arrays["usual"] > 0).any()), "array local.usual: required a channel that moves, received none")
+    group.require("scores", np.diff(arrays["scores"], prepend=-np.inf) > 0, "scores that rise")
+    group.require("logs", np.diff(arrays["logs"], prepend=-np.inf) >= 0, "sizes that never fall")
+    group.require("logs", np.abs(arrays["logs"]) <= MOST_LOG, f"numbers from -{MOST_LOG:g} to {MOST_LOG:g}")
+    group.require("power", (arrays["power"] >= 0) & (arrays["power"] <= 1), "numbers from 0 to 1")
+    group.require("level", arrays["level"] > 0, "numbers above 0")
+    rises = np.diff(arrays["quantiles"], axis=0, prepend=0.0) >= 0
+    group.require("quantiles", rises, "quantiles of at least 0 that rise with their level")
+
+
+LOCAL: Codec[LocalScale, Known] = Codec(
+    arrays=LocalScale._asdict,
+    shapes=_local_shapes,
+    check=_check_local,
+    build=lambda group, _: LocalScale(**group.arrays),
+)
+
+
 def _check_thresholds(group: Group) -> None:
     all_finite(group)
     group.require("scores", np.diff(group.arrays["scores"], prepend=-np.inf) >= 0, "scores that rise with their rate")
@@ -220,6 +251,7 @@ PARTS: dict[str, Codec[Any, Known]] = {
     "calibration_next": replace(CALIBRATION, shapes=_with_feedthrough),
     "starting": STARTING,
     "in_gaps": IN_GAPS,
+    "local": LOCAL,
     "thresholds": THRESHOLDS,
     "hinting": HINTING,
 }
@@ -231,6 +263,7 @@ OPTIONAL = (
     "calibration_next",
     "starting",
     "in_gaps",
+    "local",
     "thresholds",
     "hinting",
 )
