@@ -5,7 +5,6 @@ that only runs a filter never loads the libraries that train one.
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
     from psimlearn.learners.symbolic import SymbolRidge as SymbolRidge
     from psimlearn.learners.trees import RidgeAndTrees as RidgeAndTrees
     from psimlearn.recordings.alphabet import Alphabet as Alphabet
+    from psimlearn.recordings.passes import InTurn as InTurn
+    from psimlearn.recordings.passes import Processes as Processes
+    from psimlearn.recordings.shards import Shards as Shards
     from psimlearn.recordings.steps import Clock as Clock
     from psimlearn.recordings.trajectories import Trajectories as Trajectories
     from psimlearn.recordings.trajectory import Trajectory as Trajectory
@@ -89,6 +91,8 @@ _HOMES = {
     "learners.symbolic": ["SymbolClassifier", "SymbolLogistic", "SymbolRidge"],
     "learners.trees": ["RidgeAndTrees"],
     "recordings.alphabet": ["Alphabet"],
+    "recordings.passes": ["InTurn", "Processes"],
+    "recordings.shards": ["Shards"],
     "recordings.steps": ["Clock"],
     "recordings.trajectories": ["Trajectories"],
     "recordings.trajectory": ["Trajectory"],
@@ -103,7 +107,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = sorted(_HOME)
-__version__ = version("psimlearn")
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -7,10 +7,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psimlearn.errors import DataError, PsimlearnWarning
+from psimlearn.estimator.columns import columns_known
+from psimlearn.estimator.output import output_of
 from psimlearn.filter.outside import far_channels, said_of
 from psimlearn.recordings.arrays import unmasked
-from psimlearn.recordings.forms import Received, is_table, received, received_symbols
+from psimlearn.recordings.forms import are_frames, inputs_to_come, is_table, received, received_symbols
 from psimlearn.recordings.frames import is_frame
+from psimlearn.recordings.received import Received
 from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float, Int
@@ -57,7 +60,7 @@ def asked(estimator: Any, recordings: Any, *, any_range: bool = False) -> Receiv
     far = {} if any_range or alphabet is not None else far_channels(estimator.filter_, data)
     if far:
         warnings.warn(f"{said_of(far)}.", PsimlearnWarning, stacklevel=3)
-    return given
+    return given._replace(output=output_of(estimator))
 
 
 def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows: int = 1) -> Received:
@@ -73,7 +76,8 @@ def checked(estimator: Any, recordings: Any, *, reset: bool = False, least_rows:
     if is_table(recordings) and not is_frame(recordings):
         return Received(Trajectories.of(_table(estimator, recordings, reset, least_rows)), "table")
     known, step = (None if reset else getattr(estimator, name, None) for name in ("feature_names_in_", "step_"))
-    given = received(recordings, None if known is None else known.tolist(), step)
+    roles = None if reset else columns_known(getattr(estimator, "report_", {}))
+    given = received(recordings, None if known is None else known.tolist(), step, roles, sort=not reset)
     n, names = given.trajectories.n_channels, given.trajectories.names
     if reset:
         remember(estimator, n, names)
@@ -118,16 +122,20 @@ def grouped(groups: Any, m: int) -> Int[np.ndarray, " m"] | None:
         raise DataError("groups: required labels of one type, received several, or None. Name every group.") from error
 
 
-def future_inputs(inputs: Any, m: int, steps: int, p: int) -> Float[np.ndarray, "m steps p"] | None:
-    """Known inputs of the next `steps` rows of m recordings with p inputs, checked; None if none were given."""
+def future_inputs(estimator: Any, inputs: Any, data: Trajectories, steps: int) -> Float[np.ndarray, "m steps p"] | None:
+    """Known inputs of the next `steps` rows of recordings, checked; None if none were given.
+
+    Args:
+        estimator: a fitted estimator, whose filter knows the number of inputs.
+        inputs: an array, or frames with the columns of the inputs in `fit`.
+        data: the recordings.
+        steps: how many rows.
+    """
     if inputs is None:
         return None
-    try:
-        array = np.asarray(unmasked(inputs), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"future_inputs: required an array of numbers, received {type(inputs).__name__}: {error}"
-        ) from error
+    m, scaling = len(data), estimator.filter_.input_scaling
+    p = 0 if scaling is None else len(scaling.mean)
+    array = _numbers(_without_frames(estimator, inputs, data, steps))
     array = array[None] if array.ndim == 2 else array
     if array.ndim != 3 or array.shape[::2] != (m, p) or array.shape[1] < steps or not np.isfinite(array).all():
         raise DataError(
@@ -135,3 +143,24 @@ def future_inputs(inputs: Any, m: int, steps: int, p: int) -> Float[np.ndarray, 
             f"{'' if np.isfinite(array).all() else ' with numbers that are missing or infinite'}."
         )
     return array[:, :steps]
+
+
+def _without_frames(estimator: Any, inputs: Any, data: Trajectories, steps: int) -> Any:
+    """The inputs as arrays of `steps` rows, if they came as frames and the model knows their columns."""
+    roles = columns_known(estimator.report_)
+    if roles is None or not roles.inputs or not are_frames(inputs):
+        return inputs
+    parts = inputs_to_come(inputs, roles, data)
+    short = next((i for i, part in enumerate(parts) if len(part) < steps), None)
+    if short is not None:
+        raise DataError(f"future_inputs: required {steps} rows for each recording, received {len(parts[short])}.")
+    return np.stack([part[:steps] for part in parts])
+
+
+def _numbers(inputs: Any) -> np.ndarray:
+    try:
+        return np.asarray(unmasked(inputs), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"future_inputs: required an array of numbers, received {type(inputs).__name__}: {error}"
+        ) from error

@@ -1,14 +1,22 @@
 """Checks of parameters of `PSIM` that take several kinds of values; `psimlearn.checks` has the checks of one kind."""
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sklearn.utils import check_random_state
 
 from psimlearn.checks import number, room_for, shown, whole
-from psimlearn.choose.watch import Printed, Watch
+from psimlearn.choose.checkpoint import opened
+from psimlearn.choose.fingerprints import fingerprints
+from psimlearn.choose.journal import Journal
+from psimlearn.choose.settings import Settings
+from psimlearn.choose.watch import Watch
 from psimlearn.errors import SettingsError
+from psimlearn.estimator.progress import loud
+from psimlearn.recordings.catalogue import Catalogue
+from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["is_auto", "level_weight_of", "rank_of", "rows_ahead", "seed_of", "share_of", "watch_of"]
+__all__ = ["checkpointed", "is_auto", "level_weight_of", "rank_of", "rows_ahead", "seed_of", "share_of", "watch_of"]
 
 MOST_HELD_OUT = 0.5
 """The largest share to hold out: at least two splits are made, and each recording is held out once at most."""
@@ -53,11 +61,30 @@ def seed_of(random_state: Any) -> int:
         ) from error
 
 
+def checkpointed(
+    place: Any, data: Trajectories | Catalogue, settings: Settings, split: Any, random_state: Any, watch: Watch
+) -> AbstractContextManager[tuple[Journal, int]]:
+    """The journal of a fit and its seed; where `random_state` is None, any seed will do, as that of a checkpoint.
+
+    Args:
+        place: the folder of the checkpoint, or None.
+        data: the recordings.
+        settings: of the fit.
+        split: decides, beside the seed, on which recordings settings are chosen: groups, or the size of a sample.
+        random_state: of the estimator.
+        watch: is told how much was done already.
+    """
+    asked = {} if place is None else fingerprints(data, settings, split)
+    return opened(place, asked, seed_of(random_state), random_state is None, watch)
+
+
 def watch_of(verbose: Any) -> Watch:
     """The watch that receives progress; scikit-learn's whole numbers of at least 0 do for True and False."""
     if isinstance(verbose, Watch):
         return verbose
     if verbose is None:  # as a file keeps it
         return Watch()
-    loud = verbose if isinstance(verbose, bool) else whole(verbose, "verbose", 0, otherwise="True, False, a Watch or ")
-    return Printed() if loud else Watch()
+    wanted = (
+        verbose if isinstance(verbose, bool) else whole(verbose, "verbose", 0, otherwise="True, False, a Watch or ")
+    )
+    return loud() if wanted else Watch()

@@ -250,8 +250,9 @@ def _validation(value: Any, data: Trajectories) -> float | Trajectories:
     if value is None or isinstance(value, str | bool | int | float | np.generic):
         return share_of(value)
     try:
+        numbers = data.alphabet is None
         given = (
-            received(value, data.names, data.step) if data.alphabet is None else received_symbols(value, data.alphabet)
+            received(value, data.names, data.step, data.roles) if numbers else received_symbols(value, data.alphabet)
         )
         held = given.trajectories
         check_step(data.step, held.step, len(held.values))

@@ -1,11 +1,13 @@
 """`PSIM.partial_fit`: the attributes of a model that has learnt from more recordings."""
 
+from copy import copy
 from typing import Any
 
 from psimlearn.checks import switch
 from psimlearn.choose.updates import updated, warned
 from psimlearn.errors import SettingsError
 from psimlearn.estimator.channels import asked
+from psimlearn.recordings.shards import Shards
 from psimlearn.train.hints import hint_sums, merged_hints, with_hints
 from psimlearn.train.partial import absorbed, check_range
 
@@ -19,6 +21,8 @@ def learnt_more(model: Any, X: Any, any_range: bool) -> dict[str, Any]:
             "partial_fit needs the sums of training, received a model without sums: a file keeps them only by "
             "save(path, with_sums=True). Use fit on all recordings."
         )
+    if isinstance(X, Shards):
+        return _from_shards(model, X, any_range)
     data = asked(model, X, any_range=True).trajectories  # `check_range` refuses what is far
     if not switch(any_range, "any_range"):
         check_range(model.filter_, model.sums_, data, model.recipe_)
@@ -33,3 +37,12 @@ def learnt_more(model: Any, X: Any, any_range: bool) -> dict[str, Any]:
         "hint_sums_": hints,
         "report_": report,
     }
+
+
+def _from_shards(model: Any, shards: Shards, any_range: bool) -> dict[str, Any]:
+    """The new attributes after one shard and then the next."""
+    learner, new = copy(model), {}
+    for data in shards:
+        new = learnt_more(learner, data, any_range)
+        learner.__dict__.update(new)
+    return new

@@ -3,40 +3,32 @@
 from os import PathLike
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from psimlearn.checks import switch
 from psimlearn.choose.fit import fitted
 from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
-from psimlearn.estimator.alarms import Alarming
-from psimlearn.estimator.channels import asked, grouped, learnt_from, remember
-from psimlearn.estimator.channels import future_inputs as checked_inputs
-from psimlearn.estimator.checks import rows_ahead, seed_of, watch_of
-from psimlearn.estimator.exporting import Exporting
+from psimlearn.estimator import alarming, answers, exporting, output, plotting, smoothing
+from psimlearn.estimator.channels import grouped, learnt_from, remember
+from psimlearn.estimator.checks import checkpointed, watch_of
+from psimlearn.estimator.columns import columns_noted
+from psimlearn.estimator.notebook import card_of_model
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
 from psimlearn.estimator.partial import learnt_more
 from psimlearn.estimator.saved import Contents, load, save
-from psimlearn.estimator.scores import mean_log_likelihood, r_squared
-from psimlearn.estimator.smoothing import Smoothing
+from psimlearn.estimator.sharded import check_without_shards, learnt_from_shards
 from psimlearn.filter import Features
-from psimlearn.filter.live import Live
-from psimlearn.filter.predict import foretold
-from psimlearn.filter.rollout import rolled
-from psimlearn.filter.symbols import SymbolLive
 from psimlearn.learners import Learner, Ridge
+from psimlearn.recordings.shards import Shards
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import foretelling
-from psimlearn.shapes import Float
 from psimlearn.train.recipe import Recipe
 
 __all__ = ["PSIM"]
 
 
-class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
+class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Learn a filter from recordings.
 
     Settings given as words ("ridge", "auto", ..) are chosen or tuned by closed-loop error on held-out recordings;
@@ -68,8 +60,9 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         box: keep the feedback near the range seen in training.
         feedthrough: inputs act on the observation of the same row.
         recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box and feedthrough.
-        criterion: minimise the error over the whole "window" (each step ahead relative to the error of the last
-            observation), of the next row only ("one-step"), or over so many steps ahead (a number).
+        criterion: minimise the error over the "window" (each step ahead relative to the error of the last observation;
+            the next row counts as much as all of them), of the next row only ("one-step"), or over so many steps ahead
+            (a number), which count alike.
         validation: the share of recordings to hold out, or further recordings. A single recording is cut in time.
         refit: train on all recordings once everything is chosen.
         random_state: seeds the splits and the random features.
@@ -138,18 +131,39 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         settings: dict[str, Any] = {"recipe": Recipe.as_published(), "criterion": "one-step", "refit": False} | others
         return cls(window, learner=learner or Ridge(intercept=False), init=init, **settings)
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> "PSIM":
-        """Choose, train, calibrate. `y` is ignored.
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        checkpoint: Any = None,
+        engine: Any = None,
+        sample_rows: Any = None,
+    ) -> "PSIM":
+        """Choose, train, calibrate.
 
-        Recordings with one label in `groups` (one label for each recording) are never both trained on and held out.
+        Args:
+            X: recordings, or `Shards` of recordings that do not fit in memory together.
+            y: ignored.
+            groups: one label for each recording: recordings of one group are never both trained on and held out.
+            checkpoint: a folder; the same call goes on where an earlier one was interrupted, to the same bits.
+            engine: computes passes over shards: `Processes(n)` or `psimlearn.cluster.Dask(client)`; by default one
+                shard after the other, in this process.
+            sample_rows: with shards, about how many rows settings are chosen on, 100 000 by default.
         """
-        data = learnt_from(self, X, is_symbolic(self.features))
-        settings = interpreted(self.get_params(deep=False), data)
-        labels = grouped(groups, len(data))
-        result = fitted(data, settings, seed_of(self.random_state), watch_of(self.verbose), labels)
+        if isinstance(X, Shards):
+            result, roles = learnt_from_shards(self, X, groups, checkpoint, engine, sample_rows), None
+        else:
+            check_without_shards(engine, sample_rows)
+            data = learnt_from(self, X, is_symbolic(self.features))
+            settings, roles = interpreted(self.get_params(deep=False), data), data.roles
+            labels, watch = grouped(groups, len(data)), watch_of(self.verbose)
+            with checkpointed(checkpoint, data, settings, labels, self.random_state, watch) as (journal, seed):
+                result = fitted(data, settings, seed, watch, labels, journal)
         self.filter_, self.rounds_, self.n_rounds_ = result.filter, result.rounds, result.n_rounds
         self.trials_ = [trial.row() for trial in result.trials]
-        self.report_, self.held_out_ = result.report, result.held_out
+        self.report_, self.held_out_ = result.report | columns_noted(roles), result.held_out
         self.recipe_, self.learner_ = result.candidate.recipe, result.learner
         self.sums_, self.hint_sums_ = result.sums, result.hint_sums
         return self
@@ -175,90 +189,31 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return summarised(self.report_)
 
-    def predict(self, X: Any, horizon: int = 1) -> Any:
-        """Row t predicts x_t from the rows up to t - horizon; in the form of X."""
-        given = asked(self, X)
-        return given.returned(self._foretold(given.trajectories, horizon), channels=True)
-
-    @available_if(speaks_symbols)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any, horizon: int = 1) -> Any:
-        """Row t holds the probability of each symbol at t given the rows up to t - horizon, in alphabet order."""
-        given = asked(self, X)
-        return given.returned(self._foretold(given.trajectories, horizon))
-
-    def predict_interval(self, X: Any, horizon: int = 1, coverage: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper bounds around `predict` that cover this share of observations."""
-        given = asked(self, X)
-        data, horizon = given.trajectories, rows_ahead(horizon, "horizon", *given.trajectories.values.shape)
-        prediction = foretold(self.filter_, data, horizon).at(foretelling(data.offsets, horizon))
-        low, high = (given.returned(bound, channels=True) for bound in prediction.interval(coverage))
-        return low, high
-
-    def forecast(
-        self,
-        X: Any,
-        steps: int,
-        return_std: bool = False,
-        future_inputs: Any = None,
-        *,
-        coverage: float | None = None,
-    ) -> Any:
-        """Predict beyond the end of each recording: (m, steps, n), or (steps, n) for a single array.
-
-        Args:
-            X: recordings.
-            steps: how many rows.
-            return_std: return (mean, std); NaN beyond the horizons that calibration reached.
-            future_inputs: known inputs of those rows, (m, steps, p) or (steps, p).
-            coverage: return (mean, low, high) with intervals that cover this share of observations.
-        """
-        given = asked(self, X)
-        data = given.trajectories
-        p = 0 if self.filter_.input_scaling is None else len(self.filter_.input_scaling.mean)
-        steps = rows_ahead(steps, "steps", len(data), data.n_channels)
-        inputs = checked_inputs(future_inputs, len(data), steps, p)
-        state = self.filter_.run(data, None if inputs is None else inputs[:, 0])[1]
-        if not switch(return_std, "return_std") and coverage is None:
-            return given.one_each(self.filter_.ahead(state, steps, inputs))
-        prediction = self.filter_.predict(state, steps, inputs)
-        return tuple(given.one_each(part) for part in prediction.parts(return_std, coverage))
-
-    def transform(self, X: Any) -> Any:
-        """The belief after each row, in standardised units; in the form of X."""
-        given = asked(self, X)
-        rollout = rolled(self.filter_, given.trajectories)
-        return given.returned(rollout.layout.plan.packed(rollout.beliefs))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """R^2 of the one-step predictions, averaged over channels; NaN if no channel varies.
-
-        For symbols, the mean log-likelihood of the observed ones, in nats: at most 0, and higher is better.
-        """
-        data = asked(self, X).trajectories
-        if data.alphabet is not None:
-            return mean_log_likelihood(self.filter_, data)
-        return r_squared(self.filter_.scaling(data.values), self.filter_.scaling(self._foretold(data, 1)))
-
-    def score_samples(self, X: Any, relative: bool = False) -> Any:
-        """The log-likelihood of each row given the rows before it, in nats: low for rows unlike the training data.
-
-        With `relative`, less its expectation: comparable between rows of which more or less was known, as first rows.
-        """
-        given = asked(self, X)
-        return given.returned(self.filter_.log_likelihood(given.trajectories, relative=relative))
-
-    def hints(self, X: Any) -> Any:
-        """E[h_t | x_1 .. x_t]: the quantities measured in training only, estimated at every row; in the form of X."""
-        given = asked(self, X)
-        return given.returned(self.filter_.hints(given.trajectories))
-
-    def start(self, n_streams: int = 1, alarm: float | None = None) -> Any:
-        """A live filter of one stream or a bank of streams: a `Live`, or for symbols a `SymbolLive`.
-
-        With the rate `alarm`, such as 0.001, `live.alarm` tells after each row whether it is part of an alarm.
-        """
-        check_is_fitted(self)
-        return (Live if self.filter_.alphabet is None else SymbolLive)(self.filter_, n_streams, alarm)
+    # these methods are functions of the other modules of this room, each of which takes the estimator first
+    predict = answers.predict
+    predict_proba = available_if(speaks_symbols)(answers.predict_proba)
+    predict_interval = answers.predict_interval
+    forecast = answers.forecast
+    transform = answers.transform
+    score = answers.score
+    score_samples = answers.score_samples
+    hints = answers.hints
+    start = answers.start
+    set_output = output.set_output
+    get_feature_names_out = output.get_feature_names_out
+    alarms = alarming.alarms
+    alarm_threshold = alarming.alarm_threshold
+    smooth = smoothing.smooth
+    smooth_hints = smoothing.smooth_hints
+    impute = smoothing.impute
+    reduced = exporting.reduced
+    state_space = exporting.state_space
+    export = exporting.export
+    plot_forecast = plotting.plot_forecast
+    plot_surprise = plotting.plot_surprise
+    plot_errors = plotting.plot_errors
+    plot_rounds = plotting.plot_rounds
+    report = plotting.report
 
     def save(self, path: str | PathLike[str], with_sums: bool = False) -> None:
         """Write one safe file, which holds no recordings.
@@ -283,14 +238,25 @@ class PSIM(Alarming, Smoothing, Exporting, TransformerMixin, BaseEstimator):
         remember(model, len(model.filter_.scaling.mean), model.filter_.names)
         return model
 
-    def _foretold(self, data: Trajectories, horizon: int) -> Float[np.ndarray, "rows n"]:
-        ahead = self.filter_.forecast(data, rows_ahead(horizon, "horizon", *data.values.shape))
-        return ahead[foretelling(data.offsets, horizon)]
-
     def __getstate__(self) -> Any:
         """The attributes for a pickle, without recordings."""
         state = super().__getstate__()
         return state | {"held_out_": []} if "held_out_" in state else state
+
+    def _repr_html_inner(self) -> str:
+        """A notebook shows this: the results of a fitted model, and scikit-learn's diagram before."""
+        return card_of_model(self) if hasattr(self, "filter_") else str(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The same, in the words of newer notebooks; scikit-learn's configuration may ask for text alone."""
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+
+    def __sklearn_clone__(self) -> "PSIM":
+        """A model with the same parameters, not fitted, whose answers have the same form."""
+        copy: PSIM = super().__sklearn_clone__()
+        copy.set_output(getattr(self, "_output", None))
+        return copy
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that NaN is allowed and that there is no target."""

@@ -9,6 +9,7 @@ import numpy as np
 from psimlearn.choose.resume import Training, from_json, is_json, made_by, to_json, training_arrays, with_arrays
 from psimlearn.choose.summary import summarised
 from psimlearn.errors import ModelFileError
+from psimlearn.estimator.columns import check_columns
 from psimlearn.files import model
 from psimlearn.files.checks import require, shown
 from psimlearn.train.recipe import Recipe
@@ -86,6 +87,7 @@ def _contents(saved: model.Saved) -> Contents:
     require(isinstance(recipe, Recipe), f"recipe: required a Recipe, received {shown(recipe)}")
     made = made_by(learner, training.regressor)
     require(made, f"learner: required one that makes {type(training.regressor).__name__}, received {shown(learner)}")
+    check_columns(report)
     summarised(report)  # an error unless the report holds everything that a summary prints
     return Contents(with_arrays(training, saved.arrays) if saved.arrays else training, trials, report, n_rounds)
 
