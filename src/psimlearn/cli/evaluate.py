@@ -23,6 +23,8 @@ TITLES = {
     "psim-rff": "PSIM, random features",
 }
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+SQUARED = "squared error by steps ahead, in standard deviations, channels summed"
+NATS = "nats per symbol by steps ahead"
 
 
 @click.command()
@@ -36,6 +38,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 )
 @options.output("Write the errors to a .csv or .parquet file too.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
+@click.option("--shards", is_flag=True, help="Load one file at a time, for recordings that do not fit in memory.")
 @options.reading
 @options.group
 @options.force
@@ -53,13 +56,15 @@ def evaluate(
     Examples:
       psimlearn evaluate arm.psim new.csv
       psimlearn evaluate arm.psim new/ --train old/ --steps 20 --report arm.html
+      psimlearn evaluate arm.psim years/ --shards
     """
     import numpy as np
 
-    from psimlearn.cli.files import check_free, write_table
+    from psimlearn.cli.files import check_free
     from psimlearn.cli.models import opened, read_for
     from psimlearn.cli.tables import coverage_table, error_table
     from psimlearn.evaluate import errors_by_horizon
+    from psimlearn.evaluate.residuals import coverage, ways_ahead
     from psimlearn.report.plots import check_installed
     from psimlearn.train.losses import LogLoss
 
@@ -68,6 +73,11 @@ def evaluate(
     if report is not None:
         check_installed()
     saved = opened(model)
+    if others.pop("shards"):
+        if report is not None or others["train"] or others["group"]:
+            raise click.UsageError("--shards: --report, --train and --group need recordings in memory.")
+        _over_shards(saved, data, output, others)
+        return
     recordings = read_for(saved, data, others)
     given, filter = recordings.data, saved.filter
     steps = others["steps"] or max(1, min(filter.features.window, int(given.lengths.max()) - 1))
@@ -77,19 +87,55 @@ def evaluate(
     errors = {name: errors_by_horizon(method, given, steps, skip=1, **scored) for name, method in beside.items()}
     fitted = others["train"] or (None if symbolic else "the recordings it is not scored on")
     click.echo(f"{given}" + (f"\n{'k-grams' if symbolic else 'autoregression'}: fitted to {fitted}" if fitted else ""))
-    unit = "nats per symbol" if symbolic else "squared error"
-    unit = f"{unit} by steps ahead" + ("" if symbolic else ", in standard deviations, channels summed")
-    error_table(errors, unit + (", inputs to come known" if given.n_inputs else ""))
+    error_table(errors, (NATS if symbolic else SQUARED) + (", inputs to come known" if given.n_inputs else ""))
     if symbolic:
         click.echo(f"the likeliest symbol is right at {_share_right(filter, given):.1%} of rows, one step ahead")
     elif filter.calibration is not None:
-        coverage_table(filter, given, (1, steps), LEVELS)
+        ways = ways_ahead(filter, (1, steps))
+        shares = [coverage(filter, given, way.horizon, LEVELS, inputs_known=way.inputs_known) for way in ways]
+        coverage_table(ways, np.array(shares), LEVELS)
     click.echo(f"mean log-likelihood of a row: {filter.log_likelihood(given).mean():.4g} nats")
-    if output is not None:
-        names = [f"step{h}" for h in range(1, steps + 1)]
-        write_table(output, {"method": list(errors)}, names, np.array(list(errors.values())))
+    _write_errors(output, errors)
     if report is not None:
         _write_report(report, saved, given, errors, {"model": model, "recordings": data})
+
+
+def _over_shards(saved: Any, data: tuple[str, ...], output: Path | None, others: dict[str, Any]) -> None:
+    """Measure a filter on one file after the other, beside methods that need no training."""
+    from psimlearn.baselines import LastObservation, TrainingMean
+    from psimlearn.cli.shards import shards_for
+    from psimlearn.cli.tables import coverage_table, error_table
+    from psimlearn.evaluate import errors_over_shards
+    from psimlearn.evaluate.residuals import ways_ahead
+    from psimlearn.evaluate.sharded import covered_over_shards
+
+    filter, shards = saved.filter, shards_for(saved, data, others)
+    steps, mean = others["steps"] or filter.features.window, filter.scaling.mean
+    methods = {"training mean": TrainingMean(mean), "last observation": LastObservation(mean), "PSIM": filter}
+    errors = {
+        name: errors_over_shards(method, shards, steps, skip=1, scale=filter.scaling.scale)
+        for name, method in methods.items()
+    }
+    ways = [] if filter.calibration is None else ways_ahead(filter, (1, steps))
+    found = covered_over_shards(filter, shards, ways, LEVELS)
+    click.echo(f"{len(shards)} shards, {found.rows} rows")
+    known = ", inputs to come known" if filter.input_scaling is not None else ""
+    error_table(errors, f"{SQUARED}{known}")
+    if ways:
+        coverage_table(ways, found.shares, LEVELS)
+    click.echo(f"mean log-likelihood of a row: {found.nats / found.rows:.4g} nats")
+    _write_errors(output, errors)
+
+
+def _write_errors(output: Path | None, errors: dict[str, Any]) -> None:
+    """Write errors by method and step, if asked to."""
+    import numpy as np
+
+    from psimlearn.cli.files import write_table
+
+    if output is not None:
+        table = np.array(list(errors.values()))
+        write_table(output, {"method": list(errors)}, [f"step{h + 1}" for h in range(table.shape[1])], table)
 
 
 def _write_report(path: Path, saved: Any, given: Any, errors: dict[str, Any], origin: dict[str, Any]) -> None:

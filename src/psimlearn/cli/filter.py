@@ -27,6 +27,7 @@ FILES_ONLY = ("resample", "sort", "array", "channels_first")
     metavar="RATE",
     help="Add alarms; of normal rows, this share is low enough to begin one, such as 0.001.",
 )
+@click.option("--shards", is_flag=True, help="Load one file at a time; OUTPUT is a folder of Parquet files.")
 @options.reading
 @options.force
 def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> int:
@@ -53,12 +54,26 @@ def filtering(model: Path, data: tuple[str, ...], output: Path | None, force: bo
       psimlearn filter arm.psim new.csv -o answers.parquet
       psimlearn filter arm.psim new.csv --alarm 0.001 -o answers.csv
       tail -f sensor.csv | psimlearn filter arm.psim > answers.csv
+      psimlearn filter arm.psim years/ --shards -o answers/
       psimlearn filter arm.psim - --ahead 5 < huge.csv > answers.csv
     """
     from psimlearn.cli.files import check_free
 
+    if others.pop("shards"):
+        return _shards(model, data, output, force, **others)
     check_free(output, force)
     return (_stream if data in ((), ("-",)) else _file)(model, data, output, **others)
+
+
+def _shards(model: Path, data: tuple[str, ...], output: Path | None, force: bool, **others: Any) -> int:
+    """Answer one file after the other, each in a Parquet file."""
+    from psimlearn.cli.shards import outputs_of
+
+    if output is None or not data or "-" in data:
+        raise click.UsageError("--shards: required files or folders, and -o FOLDER for the answers to each file.")
+    for source, answers in outputs_of(data, output, force):
+        _file(model, (source,), answers, **others)
+    return 0
 
 
 def _file(model: Path, data: tuple[str, ...], output: Path | None, **others: Any) -> int:

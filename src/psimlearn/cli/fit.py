@@ -55,7 +55,14 @@ def share_or_path(_: click.Context, __: click.Parameter, value: str) -> float | 
     help="Share of recordings on which settings are chosen, or a file or folder of them.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of the choice of held-out recordings.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Keep every finished round in this folder; the same command goes on from there after an interruption.",
+)
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report too (needs psimlearn[plot]).")
+@options.shards
 @options.force
 def fit(data: tuple[str, ...], output: Path, report: Path | None, force: bool, **others: Any) -> None:
     """Learn a filter from recordings and save it.
@@ -65,7 +72,7 @@ def fit(data: tuple[str, ...], output: Path, report: Path | None, force: bool, *
     observed". In an npz archive every array (time, channel) is a recording. At the end, print the chosen settings, and
     the errors on held-out recordings beside those of simple methods.
 
-    Press Ctrl-C to end the search and keep the best filter so far.
+    Press Ctrl-C to end the search and keep the best filter so far; with --checkpoint, to stop and go on later.
 
     \b
     Examples:
@@ -74,11 +81,13 @@ def fit(data: tuple[str, ...], output: Path, report: Path | None, force: bool, *
       psimlearn fit log.csv --time Date,Time --time-format '%d/%m/%Y %H:%M:%S' --missing -999
       psimlearn fit visits.csv --id patient --symbols ward
       zcat big.csv.gz | psimlearn fit - --learner auto -o big.psim
+      psimlearn fit years/ --id trip --shards --workers 8 -o fleet.psim
     """
-    from psimlearn.cli.columns import columns_of, reading_of
+    from psimlearn.cli.columns import reading_of
     from psimlearn.cli.files import check_free, write_text
     from psimlearn.cli.progress import command, learnt
     from psimlearn.cli.recordings import recordings
+    from psimlearn.cli.shards import sourced
     from psimlearn.estimator.psim import PSIM
     from psimlearn.report.plots import check_installed
 
@@ -86,11 +95,11 @@ def fit(data: tuple[str, ...], output: Path, report: Path | None, force: bool, *
         check_free(path, force)
     if report is not None:
         check_installed()
-    reading = reading_of(others)
-    given = recordings(data, columns_of(others), reading)
-    alphabet, held_out = given.data.alphabet, others["validation"]
+    source, columns, how = sourced(data, others, report)
+    alphabet, held_out = getattr(source, "alphabet", None), others["validation"]
     if isinstance(held_out, str):
-        held_out = recordings(held_out, given.columns, reading._replace(guess=False), alphabet=alphabet).data
+        reading = reading_of(others)._replace(guess=False)
+        held_out = recordings(held_out, columns, reading, alphabet=alphabet).data
     model = PSIM(
         others["window"] or "auto",
         features="stack" if alphabet is None else "onehot",
@@ -100,12 +109,12 @@ def fit(data: tuple[str, ...], output: Path, report: Path | None, force: bool, *
         validation=held_out,
         random_state=others["seed"],
     )
-    model = learnt(model, given.data, given.columns, given.groups)
+    model = learnt(model, source, columns, checkpoint=others["checkpoint"], **how)
     model.save(output)
     options.echo(model.summary() + f"\n\nsaved to {output}")
     if report is not None:
         from psimlearn.report import fit_page
 
         made = {"recordings": data, "seed": others["seed"], "command": command()}
-        write_text(report, fit_page(model, given.data, made=made))
+        write_text(report, fit_page(model, source, made=made))
         click.echo(f"report in {report}")

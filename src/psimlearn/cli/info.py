@@ -50,6 +50,7 @@ def info(model: Path, as_json: bool) -> None:
         if value:
             options.echo(f"{what:11}{value}")
     reach = "not calibrated" if filter.calibration is None else f"calibrated {filter.calibration.furthest} steps ahead"
+    reach += "" if filter.local is None else ", intervals follow the situation"
     options.echo(f"beliefs    of the next {filter.features.window} steps; {reach}")
     options.echo(summary_of(saved, model) if saved.report else "report     none: a filter without an estimator")
 

@@ -70,8 +70,9 @@ def _left(run: Callable[[], Any], debug: bool) -> int:
         code = run()
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort) as stop:
-        say("psimlearn: stopped; nothing was written.")
-        return exit_code(stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__)
+        cause = stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__
+        say(f"psimlearn: stopped; {' '.join(getattr(cause, '__notes__', ['nothing was written']))}.")
+        return exit_code(cause)
     except (BrokenPipeError, ReaderLeftError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drop the rest of the buffer
         return 0

@@ -8,7 +8,7 @@ import click
 
 from psimlearn.legible import legible
 
-__all__ = ["columns", "data", "echo", "force", "model", "names", "output", "reading", "say"]
+__all__ = ["columns", "data", "echo", "force", "model", "names", "output", "reading", "say", "shards"]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -110,6 +110,23 @@ def group(command: Callable[..., Any]) -> Callable[..., Any]:
     """The option that names the column of groups."""
     help = "Recordings with the same cell here stay together: all held out, or none of them."
     return click.option("--group", metavar="COLUMN", help=help)(command)
+
+
+def shards(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options for recordings that do not fit in memory."""
+    return _decorated(
+        command,
+        click.option(
+            "--shards",
+            is_flag=True,
+            help="Load one file at a time, for recordings that do not fit in memory [default: above 2 GiB].",
+        ),
+        click.option(
+            "--sample-rows", type=click.IntRange(100), help="With --shards, the rows on which settings are chosen."
+        ),
+        click.option("--workers", type=click.IntRange(1), help="Compute shards in so many processes."),
+        click.option("--cluster", metavar="ADDRESS", help="Compute shards on a Dask cluster, such as tcp://host:8786."),
+    )
 
 
 def _decorated(command: Callable[..., Any], *options: Decorator) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
@@ -24,6 +24,7 @@ DOING: dict[Stage, str] = {
     "racing": "rounds of training",
     "training with gaps": "training with gaps",
     "training": "training on everything",
+    "shards": "shards of this pass",
 }
 
 
@@ -64,9 +65,14 @@ class Pace:
         self.began: float | None = None
         self.rounds = 0
         self.race: int | None = None
+        self.passed: float | None = None
+        """When the first shard of this pass was done."""
 
     def left(self, stage: Stage, done: int, total: int, now: float) -> float | None:
         """Seconds left when a stage is this far."""
+        if stage == "shards":
+            self.passed = now if done == 1 or self.passed is None else self.passed
+            return None if done == 1 else (now - self.passed) / (done - 1) * (total - done)
         if stage == "trying settings":
             self.began, self.rounds, self.race = None, 0, None
             return None
@@ -89,8 +95,9 @@ class Pace:
 class Shown(Watch):
     """Shows every stage of fitting as a bar, and reacts to Ctrl-C."""
 
-    def __init__(self, progress: Any) -> None:
+    def __init__(self, progress: Any, stops: bool = False) -> None:
         self.progress = progress
+        self.stops = stops
         self.stage: Stage = "trying settings"
         self.ended: set[str] = set()
         self.tasks: dict[Stage, Any] = {}
@@ -117,32 +124,32 @@ class Shown(Watch):
         return self._part() not in self.ended
 
     def interrupt(self, _: int, __: FrameType | None) -> None:
-        """End the choice of settings or the training; the second time, stop without a model."""
-        if self._part() in self.ended:
+        """End the choice of settings or the training; the second time, or with a checkpoint, stop without a model."""
+        if self.stops or self._part() in self.ended:
             raise KeyboardInterrupt
         self.ended.add(self._part())
         self(f"Ctrl-C: ending the {self._part()} with the best so far. Press it again to stop without a model.")
 
     def _part(self) -> str:
-        return "training" if self.stage == "training" else "choice of settings"
+        return "training" if self.stage in ("training", "shards") else "choice of settings"
 
 
-def learnt(model: Any, data: Any, columns: Columns, groups: Sequence[Any] | None = None) -> Any:
-    """Fit a model to recordings with a progress bar, and note the columns in its report."""
-    together = {} if groups is None else {"groups": groups}
-    with watched() as watch, warnings.catch_warnings():
+def learnt(model: Any, data: Any, columns: Columns, **how: Any) -> Any:
+    """Fit a model to recordings with a progress bar, and note the columns in its report; `how` is for `fit`."""
+    given = {name: value for name, value in how.items() if value is not None}
+    with watched(stops="checkpoint" in given) as watch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the recordings have .* channels")  # the reader of the files has told it
-        model.set_params(verbose=watch).fit(data, **together)
+        model.set_params(verbose=watch).fit(data, **given)
     model.set_params(verbose=False)
     model.report_ = model.report_ | {"columns": columns._asdict()}
     return model
 
 
 @contextmanager
-def watched() -> Iterator[Shown]:
-    """The watch of one fit, which handles Ctrl-C until the fit ends."""
+def watched(stops: bool = False) -> Iterator[Shown]:
+    """The watch of one fit, which handles Ctrl-C until the fit ends: it ends a stage, or stops the fit."""
     with bar() as progress:
-        shown = Shown(progress)
+        shown = Shown(progress, stops)
         if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
             yield shown
             return

@@ -15,6 +15,7 @@ from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.arranged import Arranged, Roles, arranged, words_as_symbols
+from psimlearn.recordings.categories import as_category
 from psimlearn.recordings.cells import FIRST, Absent
 from psimlearn.recordings.found import Files
 from psimlearn.recordings.regular import Timing
@@ -28,8 +29,6 @@ __all__ = ["Recordings", "recordings"]
 STDIN = "standard input"
 ENDINGS = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x93NUMPY": ".npy", b"\x1f\x8b": ".csv.gz"}
 """Endings of files by their first bytes."""
-MOST_WORDS = 100
-"""The most different words in an input."""
 OPTIONS = {
     "Pass sort=True": "Use --sort",
     "sort=True": "--sort",
@@ -212,18 +211,10 @@ def _with_first_as_time(columns: Columns, reading: Reading) -> Columns:
 def _roles(table: Table, key: str, columns: Columns, alphabet: Alphabet | None) -> Roles:
     """The meaning of the columns, with all channels and all words of inputs known."""
     categories = {
-        name: Alphabet(tuple(columns.categories[name]))
-        if name in columns.categories
-        else Alphabet.of([words_as_symbols(table.kept[name])])
+        name: as_category(_words(table, name, columns), name, "--inputs")
         for name in (*columns.inputs, *columns.categories)
         if name in table.kept
     }
-    for name, words in categories.items():
-        if len(words) > MOST_WORDS:
-            raise DataError(
-                f"input {name!r}: required numbers, or at most {MOST_WORDS} different words, received {len(words)} "
-                "words. Leave the column out of --inputs."
-            )
     if columns.symbols:
         found = alphabet or Alphabet.of([words_as_symbols(table.kept[columns.symbols])])
         return Roles(key, columns.time, (columns.symbols,), columns.inputs, columns.hints, found, categories)
@@ -235,6 +226,12 @@ def _roles(table: Table, key: str, columns: Columns, alphabet: Alphabet | None) 
             "none. Name --channels, or --symbols for a column of words."
         )
     return Roles(key, columns.time, channels, columns.inputs, columns.hints, None, categories)
+
+
+def _words(table: Table, name: str, columns: Columns) -> Alphabet:
+    """The words of an input: those that a model has learnt, or those of the column."""
+    known = columns.categories.get(name)
+    return Alphabet.of([words_as_symbols(table.kept[name])]) if known is None else Alphabet(tuple(known))
 
 
 def _made(result: Arranged, key: str, columns: Columns, several: bool) -> dict[str, list[Any]]:

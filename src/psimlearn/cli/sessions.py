@@ -24,6 +24,7 @@ MOST_SESSIONS = 10_000
 """Recordings that are remembered; beyond, the recording that was silent longest is forgotten."""
 
 NOTHING = np.empty((0, 0))
+NO_UNREST = np.empty(0)
 
 
 class Position(NamedTuple):
@@ -34,6 +35,8 @@ class Position(NamedTuple):
     clock: int
     unseen: int
     late: int
+    unrest: np.ndarray
+    """Of width 0 if intervals do not follow the situation."""
     doubt: Doubt | None
 
 
@@ -47,7 +50,8 @@ class Session:
         self.live = live
         self.bell = bell
         # predictions beyond the window need recent observations, and so does the derivative of random features
-        self.beyond = ahead > live.filter.features.window or isinstance(live.filter.regressors[0], RandomFourier)
+        filter = live.filter
+        self.beyond = ahead > filter.features.window or isinstance(filter.regressors[0], RandomFourier)
         self.clock = 0
         self.times = RowTimes(step)
         self.here = self._position(live)
@@ -99,8 +103,12 @@ class Session:
 
     def _position(self, live: Live) -> Position:
         """Recent observations are kept only if predictions beyond the window need them."""
-        recent = live.state.recent[0] if self.beyond else NOTHING
-        return Position(live.belief, recent, self.clock, live.unseen, live.late, live.doubt)
+        recent, unrest = NOTHING, NO_UNREST
+        if self.beyond or live.filter.local is not None:
+            state = live.state
+            recent = state.recent[0] if self.beyond else NOTHING
+            unrest = NO_UNREST if state.unrest is None else state.unrest[0]
+        return Position(live.belief, recent, self.clock, live.unseen, live.late, unrest, live.doubt)
 
     def _begin_again(self) -> None:
         self.live.reset()
@@ -175,5 +183,5 @@ class Sessions:
 def _together(positions: Sequence[Position]) -> State:
     """The state of many streams from the positions of single streams."""
     *parts, doubts = zip(*positions, strict=True)
-    belief, recent, clock, unseen, late = map(np.array, parts)
-    return State(belief, recent, clock, unseen, late, together(doubts))
+    belief, recent, clock, unseen, late, unrest = map(np.array, parts)
+    return State(belief, recent, clock, unseen, late, together(doubts), unrest if unrest.shape[1] else None)

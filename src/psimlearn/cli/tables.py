@@ -8,9 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from psimlearn.evaluate import Comparison
-from psimlearn.evaluate.residuals import coverage, ways_ahead
-from psimlearn.filter import Filter
-from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.evaluate.residuals import Ahead
 from psimlearn.shapes import Float
 
 __all__ = ["comparison_table", "coverage_table", "error_table", "optimum_table"]
@@ -35,12 +33,11 @@ def error_table(errors: Mapping[str, Float[np.ndarray, " horizon"]], title: str)
     _print(table)
 
 
-def coverage_table(filter: Filter, data: Trajectories, horizons: Sequence[int], levels: Sequence[float]) -> None:
-    """The share of observations within the intervals of each level, by horizon and, with inputs, by what is known."""
+def coverage_table(ways: Sequence[Ahead], shares: Float[np.ndarray, "ways levels"], levels: Sequence[float]) -> None:
+    """The share of observations within the intervals of each level, by way of predicting."""
     table = _table("share of observations within the intervals", "intervals of", *(f"{level:.0%}" for level in levels))
-    for ahead in ways_ahead(filter, horizons):
-        shares = coverage(filter, data, ahead.horizon, levels, inputs_known=ahead.inputs_known)
-        table.add_row(str(ahead), *("-" if np.isnan(s) else f"{s:.1%}" for s in shares))
+    for ahead, by_level in zip(ways, shares, strict=True):
+        table.add_row(str(ahead), *("-" if np.isnan(s) else f"{s:.1%}" for s in by_level))
     _print(table)
 
 

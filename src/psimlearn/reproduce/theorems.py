@@ -80,7 +80,7 @@ def bounds(
     """
     learner = Ridge(alpha, intercept=False)
     rounds = list(dagger(train, train, features, learner, rng=rng, n_rounds=n_rounds, recipe=RECIPE))
-    first, lessons = begin(ground(train, features, "history", RECIPE), learner, "history", RECIPE, rng)[2:]
+    first, lessons = begin(ground(train, features, "history", RECIPE), learner, "history", RECIPE, rng)[2:4]
     played: list[GramSums] = [learner.summarise(*examples(round.filter, lessons)[:2]) for round in rounds[:-1]]
     weights = [_weights(round) for round in rounds]
     losses = np.array([_loss(sums, W, alpha) for sums, W in zip(played, weights[:-1], strict=True)])

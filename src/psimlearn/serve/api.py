@@ -262,7 +262,7 @@ def model_facts(served: Served) -> dict[str, Any]:
         "time": wanted.time or "time",
         "step": wanted.step,
         "window": filter.features.window,
-        "band": None if calibration is None else jsonable(calibration.reach(np.array(1), 0.9)),
+        "band": None if calibration is None else jsonable((filter.local or calibration).reach(np.array(1), 0.9)),
         "alarm_rate": served.rate,
         "alarm_one_in": None if served.rate is None else round(1 / served.rate),
         "alarm_rows_measured": None if thresholds is None else int(thresholds.rows[0]),

@@ -97,9 +97,11 @@ class Bank:
 
     def get(self, places: Places) -> Kept:
         """What is kept of some streams."""
-        belief, recent, clock, unseen, late, x, u, waits, rings, calm, inputs = (part[places] for part in self.parts)
+        parts = (part[places] for part in self.parts)
+        belief, recent, clock, unseen, late, unrest, x, u, waits, rings, calm, inputs = parts
         doubt = together([self.doubts.get(place) for place in places.tolist()]) if self.doubts else None
-        memory = Memory(State(belief, recent, clock, unseen, late, doubt), x, u, waits)
+        state = State(belief, recent, clock, unseen, late, doubt, unrest if unrest.shape[1] else None)
+        memory = Memory(state, x, u, waits)
         return Kept(memory, rings, calm, inputs)
 
     def put(self, places: Places, kept: Kept) -> None:
@@ -147,7 +149,8 @@ def _parts(kept: Kept) -> list[np.ndarray]:
     state, x, u, waits = kept.memory
     b = len(kept.rings)
     counts = [np.broadcast_to(part, b).astype(np.int64) for part in (state.clock, state.unseen, state.late)]
-    return [state.belief, state.recent, *counts, x, u, waits, kept.rings, kept.calm, kept.inputs]
+    unrest = np.empty((b, 0)) if state.unrest is None else state.unrest
+    return [state.belief, state.recent, *counts, unrest, x, u, waits, kept.rings, kept.calm, kept.inputs]
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from safetensors import numpy as safetensors
 
 from psimlearn.errors import DataError
 from psimlearn.filter.doubt import Doubt
+from psimlearn.filter.step import State
 from psimlearn.recordings.steps import Beat
 from psimlearn.recordings.times import Moment
 from psimlearn.serve.bank import Kept, new_kept
@@ -17,7 +18,7 @@ from psimlearn.serve.served import Served
 
 __all__ = ["kept_from", "kept_to_bytes", "times_from", "times_to_json"]
 
-FIELDS = ("belief", "recent", "clock", "unseen", "late", "x", "u", "waits", "rings", "calm", "inputs")
+FIELDS = ("belief", "recent", "clock", "unseen", "late", "unrest", "x", "u", "waits", "rings", "calm", "inputs")
 
 
 def kept_to_bytes(kept: Kept) -> bytes:
@@ -38,21 +39,24 @@ def kept_from(data: bytes, served: Served) -> Kept:
     spread = arrays.pop("spread", None)
     like = dict(zip(FIELDS, _arrays(new_kept(served, 1)), strict=True))
     for name, array in like.items():
+        if name == "unrest" and not array.size:  # states of earlier versions have none
+            arrays[name] = array
         found = arrays.get(name)
         if found is None or (found.shape, found.dtype) != (array.shape, array.dtype) or not np.isfinite(found).all():
             raise DataError(f"state: required {name} of shape {array.shape}, received another.")
     if spread is not None and (spread.dtype != np.float64 or spread.ndim != 3 or not np.isfinite(spread).all()):
         raise DataError("state: required a finite covariance, received another.")
-    belief, recent, clock, unseen, late, x, u, waits, rings, calm, inputs = (arrays[name] for name in FIELDS)
+    belief, recent, clock, unseen, late, unrest, x, u, waits, rings, calm, inputs = (arrays[name] for name in FIELDS)
     doubt = None if spread is None else Doubt(np.zeros(1, dtype=np.int64), spread)
     kept = new_kept(served, 1)
-    state = kept.memory.state._replace(belief=belief, recent=recent, clock=clock, unseen=unseen, late=late, doubt=doubt)
+    state = State(belief, recent, clock, unseen, late, doubt, unrest if unrest.size else None)
     return Kept(kept.memory._replace(state=state, x=x, u=u, waits=waits), rings, calm, inputs)
 
 
 def _arrays(kept: Kept) -> list[np.ndarray]:
     state, *waiting = kept.memory
-    return [*(np.asarray(part) for part in state[:5]), *waiting, *kept[1:]]
+    unrest = np.empty((1, 0)) if state.unrest is None else state.unrest
+    return [*(np.asarray(part) for part in state[:5]), unrest, *waiting, *kept[1:]]
 
 
 def times_to_json(times: RowTimes | None) -> str | None:
