@@ -16,11 +16,14 @@ if hasattr(os, "sched_setaffinity"):
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -71,6 +74,13 @@ class Size:
         return f"n={self.n} k={self.window}"
 
 
+@contextmanager
+def numpy_alone() -> Iterator[None]:
+    """As where numba is not installed."""
+    with patch("psimlearn.filter.compiling._kernels", lambda: None):
+        yield
+
+
 SIZES = [Size(2, 2, 4), Size(13, 5, 20), Size(60, 5, 30)]
 
 
@@ -100,6 +110,11 @@ def ours(filter: Filter, n_streams: int = 1) -> Steps:
             live.update(x)
 
     return run
+
+
+def ours_in_numpy(filter: Filter) -> Steps:
+    with numpy_alone():
+        return ours(filter)
 
 
 def ours_predicting(filter: Filter) -> Steps:
@@ -200,6 +215,30 @@ def batch_of_ours(filter: Filter, data: Trajectories) -> Steps:
     return lambda _: filter.run(data)
 
 
+def in_numpy(run: Steps) -> Steps:
+    def alone(x: np.ndarray) -> None:
+        with numpy_alone():
+            run(x)
+
+    return alone
+
+
+def one_step_of_ours(filter: Filter, data: Trajectories) -> Steps:
+    """Predictions of the next row alone."""
+    return lambda _: filter.forecast(data, 1)
+
+
+def dgemm_rate(width: int = 1000) -> float:
+    """Multiplications and additions a second of a wide product."""
+    a = np.ones((width, width))
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        a @ a
+        times.append(time.perf_counter() - began)
+    return 2 * width**3 / min(times)
+
+
 def rollout_of_ours(filter: Filter, data: Trajectories) -> Steps:
     """The part of the belief that is fed back, as other libraries return their state; all answers are linear in it."""
     return lambda _: rolled(filter, data)
@@ -274,6 +313,7 @@ def one_stream(turns: int) -> None:
         contenders: dict[str, tuple[Steps | None, int]] = {
             "bare numpy": (bare(filter), len(rows)),
             "psimlearn update": (ours(filter), len(rows)),
+            "psimlearn update, numpy alone": (ours_in_numpy(filter), len(rows)),
             "psimlearn update + predict": (ours_predicting(filter), len(rows)),
             "filterpy": (with_filterpy(system), len(rows)),
             "simdkalman": (with_simdkalman(system), len(rows)),
@@ -286,8 +326,10 @@ def one_stream(turns: int) -> None:
         times = columns[str(size)]
         live = times["psimlearn update"]
         verdict(f"{size}: update / bare numpy", live / times["bare numpy"], 2, at_most=True)
+        if size.n < 60 and find_spec("numba") is not None:
+            verdict(f"{size}: microseconds", live, {2: 1.0, 13: 1.7}[size.n], at_most=True)
         if "filterpy" in times and size.n < 60:
-            verdict(f"{size}: filterpy / update", times["filterpy"] / live, 10)
+            verdict(f"{size}: filterpy / update", times["filterpy"] / live, 20)
 
 
 def bank(turns: int, n_streams: int = 10_000) -> None:
@@ -296,10 +338,10 @@ def bank(turns: int, n_streams: int = 10_000) -> None:
     gappy = rows.copy()
     gappy[np.random.default_rng(1).random(rows.shape) < 0.02] = np.nan
     filter, taken = size.filter(), len(rows) * n_streams
-    live = ours(filter, n_streams)
+    live, with_gaps = ours(filter, n_streams), ours(filter, n_streams)  # gaps are felt in later rows
     contenders: dict[str, tuple[Steps | None, int]] = {
         "psimlearn update": (live, taken),
-        "psimlearn update, 2 % missing": (lambda _: live(gappy), taken),
+        "psimlearn update, 2 % missing": (lambda _: with_gaps(gappy), taken),
         "simdkalman": (with_simdkalman(size.system, n_streams), taken),
     }
     times = {name: 1e6 * t for name, t in fastest(contenders, rows, turns).items()}
@@ -312,27 +354,41 @@ def bank(turns: int, n_streams: int = 10_000) -> None:
 def batch(turns: int) -> None:
     columns: dict[str, dict[str, float]] = {}
     for size in SIZES:
-        system, x = size.system, size.data.values.reshape(200, 200, size.n)
+        system, x, full = size.system, size.data.values.reshape(200, 200, size.n), size.filter()
+        smaller = full.reduced(0.04, size.data)
+        added = error(smaller, size.data) / error(full, size.data) - 1
+        print(f"{size}: reduced from {len(full.feedback.mean)} to {len(smaller.feedback.mean)}, error {added:+.3%}")
+        run = batch_of_ours(full, size.data)
         contenders: dict[str, tuple[Steps | None, int]] = {
-            "psimlearn run": (batch_of_ours(size.filter(), size.data), 40_000),
-            "psimlearn roll": (rollout_of_ours(size.filter(), size.data), 40_000),
+            "psimlearn run": (run, 40_000),
+            "psimlearn run, numpy alone": (in_numpy(run), 40_000),
+            "psimlearn roll": (rollout_of_ours(full, size.data), 40_000),
+            "psimlearn one step": (one_step_of_ours(full, size.data), 40_000),
+            "psimlearn one step, reduced": (one_step_of_ours(smaller, size.data), 40_000),
             "dynamax, jitted": (batch_with_dynamax(system), 40_000),
             "simdkalman": (batch_with_simdkalman(system), 40_000),
             "filterpy (1000 rows)": (batch_with_filterpy(system), 1000),
             "pykalman (200 rows)": (batch_with_pykalman(system), 200),
         }
-        if size.n > 2:
-            contenders["psimlearn run, rank 15"] = (batch_of_ours(size.filter(15), size.data), 40_000)
-            contenders["psimlearn roll, rank 15"] = (rollout_of_ours(size.filter(15), size.data), 40_000)
         columns[str(size)] = {name: 1e9 * t for name, t in fastest(contenders, x, turns).items()}
     table("Filtering 200 recordings of 200 rows", "nanoseconds per row", columns)
-    for size in SIZES:
+    for size, most, alone, one_step in zip(SIZES, (1.0, 1.5, None), (2.0, None, None), (None, 1.0, 1.0), strict=True):
         times = columns[str(size)]
-        ours = {name: t for name, t in times.items() if name.startswith("psimlearn")}
-        others = [t for name, t in times.items() if name not in ours]
-        for name, t in ours.items():
-            if others:
-                verdict(f"{size}: fastest peer / {name}", min(others) / t, 1)
+        peer_time = times.get("dynamax, jitted")
+        limits = {"run": most, "run, numpy alone": alone, "one step, reduced": one_step}
+        for what, limit in limits.items():
+            if peer_time is not None and limit is not None:
+                verdict(f"{size}: {what} / dynamax", times[f"psimlearn {what}"] / peer_time, limit, at_most=True)
+    widest = SIZES[-1]
+    d = widest.n * widest.window
+    needed = 1e9 * 2 * d * (d + widest.n) / dgemm_rate()
+    run_time = columns[str(widest)]["psimlearn run"]
+    verdict(f"{widest}: run / products at dgemm's rate ({needed:.0f} ns)", run_time / needed, 1.3, at_most=True)
+
+
+def error(filter: Filter, data: Trajectories) -> float:
+    """The root mean square of one-step errors."""
+    return float(np.sqrt(np.mean((filter.forecast(data, 1)[:, 0] - data.values) ** 2)))
 
 
 def main(turns: int) -> None:

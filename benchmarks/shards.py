@@ -1,0 +1,100 @@
+"""Out of core: make Parquet sets of any size, fit a filter to them in bounded memory, and compare engines.
+
+python benchmarks/shards.py make FOLDER ROWS          write shards of 100 000 rows x 13 channels
+python benchmarks/shards.py fit FOLDER [WORKERS]      fit, and print seconds, peak memory and a hash of the filter
+"""
+
+import hashlib
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from psimlearn import PSIM, Recipe, Ridge, Shards
+from psimlearn.choose.watch import Stage, Watch
+from psimlearn.recordings.passes import InTurn, Processes
+
+CHANNELS, LENGTH, EACH = 13, 1000, 100
+"""Channels, rows of a recording, and recordings of a shard."""
+USAGE = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+NAMES = [f"x{i}" for i in range(CHANNELS)]
+
+
+def system(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Eight states that turn and fade, and the way in which thirteen sensors see them."""
+    A = 0.97 * np.linalg.qr(rng.standard_normal((8, 8)))[0]
+    return A, rng.standard_normal((CHANNELS, 8))
+
+
+def shard(number: int) -> np.ndarray:
+    """(recordings, rows, channels), the same for the same number."""
+    A, C = system(np.random.default_rng(0))
+    rng = np.random.default_rng([1, number])
+    s, x = rng.standard_normal((EACH, 8)), np.empty((EACH, LENGTH, CHANNELS))
+    for t in range(LENGTH):
+        x[:, t] = s @ C.T + 0.5 * rng.standard_normal((EACH, CHANNELS))
+        s = s @ A.T + 0.3 * rng.standard_normal((EACH, 8))
+    return x
+
+
+def make(folder: Path, rows: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(rows // (EACH * LENGTH)):
+        x = shard(number)
+        ids = np.repeat(np.arange(EACH) + number * EACH, LENGTH)
+        columns = {"recording": ids, **dict(zip(NAMES, x.reshape(-1, CHANNELS).T, strict=True))}
+        pq.write_table(
+            pa.table(columns), folder / f"{number:05d}.parquet", compression="none", use_dictionary=["recording"]
+        )
+
+
+class Timed(Watch):
+    """Notes when each message came."""
+
+    def __init__(self) -> None:
+        self.begin, self.passes = time.perf_counter(), 0
+
+    def __call__(self, message: str) -> None:
+        print(f"{time.perf_counter() - self.begin:7.1f} s  {message}", flush=True)
+
+    def goes_on(self, stage: Stage, done: int, total: int) -> bool:
+        if stage == "shards" and done == total:
+            self.passes += 1
+            self(f"pass {self.passes}")
+        return True
+
+
+def fit(folder: Path, workers: int) -> None:
+    watch = Timed()
+    engine = Processes(workers) if workers else InTurn()
+    model = PSIM(
+        5, learner=Ridge(1e-4), recipe=Recipe(lags=2), init="history", n_rounds=5, random_state=0, verbose=watch
+    )
+    model.fit(Shards.from_files(folder, id="recording"), engine=engine, sample_rows=50_000)
+    linear: Any = model.filter_.regressors[0]
+    arrays = [linear.weights, model.filter_.covariance, model.filter_.initial]
+    peak = max(resource.getrusage(who).ru_maxrss for who in USAGE)
+    result = {
+        "rows": model.report_["data"]["rows"],
+        "seconds": round(time.perf_counter() - watch.begin, 1),
+        "cpu_seconds": round(sum(sum(resource.getrusage(who)[:2]) for who in USAGE), 1),
+        "peak_mb": round(peak / 1024),
+        "passes": watch.passes,
+        "workers": workers,
+        "filter": hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest()[:16],
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    command, folder, *rest = sys.argv[1:]
+    if command == "make":
+        make(Path(folder), int(float(rest[0])))
+    else:
+        fit(Path(folder), int(rest[0]) if rest else 0)
