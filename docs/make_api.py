@@ -27,8 +27,6 @@ ALL = ("*",)
 SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "Learn and use": {
         "estimator.psim": (),
-        "estimator.smoothing": ALL,
-        "estimator.exporting": ALL,
         "export": ALL,
         "adapters": (),
         "filter.live": (),
@@ -41,6 +39,9 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "recordings.trajectory": (),
         "recordings.alphabet": (),
         "recordings.steps": (),
+        "recordings.shards": (),
+        "recordings.passes": ("Engine", "Pass", "Portion"),
+        "cluster": ALL,
         "estimator.scaler": (),
         "datasets": ALL,
     },

@@ -1,10 +1,13 @@
 """Shapes written in annotations are checked while tests run; fixtures that all rooms share."""
 
+import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import jaxtyping
 import pytest
+from _pytest.doctest import DoctestModule
 
 import shapes
 
@@ -17,6 +20,19 @@ CORE = {"evaluate", "files", "filter", "learners", "recordings", "tests", "train
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     shapes.begin_test(core=item.path.parent.name in CORE)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the collector of garbage need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Examples stand in docstrings of the package; the search for them in every test would take seconds."""
+    collectors = yield
+    return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
 
 
 @pytest.fixture(scope="session")

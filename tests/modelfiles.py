@@ -32,6 +32,7 @@ from psimlearn.filter import (
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.forest import Trees
 from psimlearn.filter.ingaps import InGaps
+from psimlearn.filter.localscale import LocalScale
 from psimlearn.filter.onehot import onto_simplices
 from psimlearn.filter.thresholds import thresholds_of
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
@@ -103,6 +104,7 @@ def made(case: str, n: int = 2) -> Filter:
         else None,
         thresholds=thresholds_of(-rng.exponential(size=500)) if "calibrated" in case else None,
         in_gaps=InGaps(np.array([1.5]), 3 * LEVELS) if "calibrated" in case else None,
+        local=_local(n) if "calibrated" in case else None,
         hinting=linear(d + beside, 2) if "hints" in case else None,
         gaps="filled" if "filled" in case else "exact",
         names=("Höhe ⛰", "\ud800 \n\"'") if "names" in case else None,
@@ -198,6 +200,18 @@ def same(a: list[Array], b: list[Array]) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y, equal_nan=True) for x, y in zip(a, b, strict=True))
 
 
+def situated(filter: Filter) -> Filter:
+    """A calibrated filter whose intervals follow the situation."""
+    return replace(filter, local=_local(len(filter.scaling.mean)))
+
+
+def _local(n: int) -> LocalScale:
+    curve = np.array([-2.0, 0.0, 1.5]), np.array([-0.5, 0.0, 0.9])
+    power, level = np.linspace(1, 0.5, 4 * n).reshape(4, n), np.linspace(0.8, 1.3, 4 * n).reshape(4, n)
+    quantiles = 2 * LEVELS[:, None, None] * level
+    return LocalScale(np.array([0.25]), np.full(n, 0.1), np.full(5, 0.2), *curve, power, level, quantiles)
+
+
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
@@ -209,6 +223,8 @@ USUAL_ARRAYS = [
     *("input_scaling.mean", "input_scaling.scale", "hinting.weights", "hinting.intercept"),
     *(f"{name}.{array}" for name in CALIBRATIONS for array in ("base", "gain", "quantiles")),
     *("thresholds.scores", "thresholds.rows", "thresholds.rate", "in_gaps.factor", "in_gaps.quantiles"),
+    *("local.fading", "local.usual", "local.weights", "local.scores", "local.logs"),
+    *("local.power", "local.level", "local.quantiles"),
     *("regressors.0.directions", "regressors.0.weights", "regressors.0.intercept"),
 ]
 """All the arrays of the file of that case."""

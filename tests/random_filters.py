@@ -87,3 +87,15 @@ def drawn(missing: bool, inputs: str, seed: int) -> Trajectories:
         values[[0, 9, 10]] = np.nan  # the first row, and two rows in succession, are empty
     u = None if inputs == "none" else RNG(seed + 1).standard_normal((len(values), 1))
     return replace(data, values=values, inputs=u)
+
+
+def one_by_one(filter: Filter, data: Trajectories) -> np.ndarray:
+    """The belief before every row, by the textbook step."""
+    met = []
+    for part in data:
+        state = filter.start(1)
+        for t, x in enumerate(part.values):
+            met.append(state.belief[0])
+            u = () if part.inputs is None else (part.inputs[[t]], part.inputs[[min(t + 1, len(part) - 1)]])
+            state = filter.step(state, x[None], *u)
+    return np.array(met)

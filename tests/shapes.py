@@ -66,17 +66,24 @@ def _checked_class(kind: type) -> type:
     return kind
 
 
+def _named(name: str, place: ast.stmt) -> ast.Name:
+    """A name at the place of a statement, so that no other node of the tree has to be visited for its line."""
+    return ast.copy_location(ast.Name(name, ast.Load()), place)
+
+
 class _Decorated(ast.NodeTransformer):
     """Adds the decorators. Functions inside functions get none, because they would be decorated at every call."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if any(isinstance(each, ast.Call) and ast.unparse(each.func) == "compiled" for each in node.decorator_list):
+            return node  # numba compiles a function, and not its check
         # innermost, where the annotations still are those in the text
-        node.decorator_list.append(ast.Name("__checked__", ast.Load()))
+        node.decorator_list.append(_named("__checked__", node))
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         # outermost: `dataclass` has to write `__init__` first
-        node.decorator_list.insert(0, ast.Name("__checked_class__", ast.Load()))
+        node.decorator_list.insert(0, _named("__checked_class__", node))
         return self.generic_visit(node)
 
 
@@ -84,7 +91,7 @@ class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         # from the text, because a compiled file beside it has no checks
         path = self.get_filename(fullname)
-        tree = ast.fix_missing_locations(_Decorated().visit(ast.parse(self.get_data(path), path)))
+        tree = _Decorated().visit(ast.parse(self.get_data(path), path))
         code: CodeType = compile(tree, path, "exec", dont_inherit=True)
         return code
 

@@ -4,34 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.neighbors import KNeighborsRegressor
 
+from contract import FEATURES, LEARNERS, RNG, recordings
 from oracles import loop_beliefs
 from psimlearn.baselines import TrainingMean
-from psimlearn.datasets import random_system
 from psimlearn.evaluate import errors_by_horizon
-from psimlearn.filter import Features, SecondMoment, Stack, StackSquares
-from psimlearn.learners import Learner, RandomFourierRidge, Ridge
-from psimlearn.learners.blackbox import SklearnLearner
-from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.filter import Features
+from psimlearn.learners import Learner
 from psimlearn.train import best, dagger, forward
 
-RNG = np.random.default_rng
-LEARNERS: dict[str, Any] = {
-    "ridge": Ridge(1e-2),
-    "random features": RandomFourierRidge(40, 1e-2),
-    "neighbours": SklearnLearner(KNeighborsRegressor(10, algorithm="kd_tree"), max_rows=1500),
-}
-FEATURES: dict[str, Any] = {"stack": Stack(2), "squares": StackSquares(2), "moments": SecondMoment(2)}
 TRAINERS: dict[str, Any] = {"dagger": dagger, "forward": forward}
-
-
-def recordings(gaps: bool = False) -> Trajectories:
-    rng = RNG(0)
-    values = random_system(rng).simulate(400, 12, rng).values.copy()
-    if gaps:
-        values[rng.random(values.shape) < 0.1] = np.nan
-    return Trajectories.of([part[: 12 - i % 4] for i, part in enumerate(values.reshape(400, 12, 2))])
 
 
 @pytest.mark.parametrize("gaps", [False, True], ids=["whole", "gappy"])

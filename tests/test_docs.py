@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +40,7 @@ class Block(NamedTuple):
     """The line of the page at which the block begins."""
 
 
+@cache
 def parsed(page: Path) -> list[Token]:
     return MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
 
@@ -144,7 +146,7 @@ def test_the_map_names_every_room_and_only_files_that_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     source = ROOT / "src" / "psimlearn"
     rooms = {file.parent.name for file in source.glob("*/__init__.py")}
-    assert rooms | {"checks", "extras", "shapes", "errors"} == set(
+    assert rooms | {"checks", "extras", "markup", "shapes", "threads", "errors"} == set(
         re.findall(r"`(\w+)`", "".join(re.findall(r"^\| \d+ \|([^|]*)\|", text, re.M)))
     )
     named = re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", text)

@@ -55,7 +55,10 @@ def mean_errors(method: str, parts: list[real.Fold]) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["flag"])  # the others take minutes: docs/real-data.md has them
 def test_defaults_keep_up_with_the_best_simple_method(name: str, data_folder: Path) -> None:
-    """1, 3 and 5 steps ahead: at most 5 % worse than the best of mean, last, AR-5 and AR-10 at each."""
-    parts = list(real.SETS[name]())[:3]  # of five folds
+    """1, 3 and 5 steps ahead: at most 5 % worse than the best of mean, last, AR-5 and AR-10 at each, over five folds.
+
+    Single folds have one recording, and differ by more than that.
+    """
+    parts = list(real.SETS[name]())
     simple = np.min([mean_errors(method, parts) for method in SIMPLE], axis=0)
     assert np.all(mean_errors("PSIM()", parts) <= 1.05 * simple)

@@ -4,6 +4,7 @@ The README is the first page, and docs/index.md the page `pages`. The reference 
 page, from docstrings. Formulas become MathML when the site is built, so that no page loads a script for them.
 """
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -21,8 +22,8 @@ OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 """Pages at the root of the source, and their names on the site."""
 PAGES = {"index.md": "pages.md"}
 """Pages of docs that have another name on the site."""
-TARGET = re.compile(r"\]\((?:\.\./|docs/)([\w./-]+\.\w+)(#[\w-]+)?\)")
-"""A link out of docs, or from outside into docs."""
+TARGET = re.compile(r"\]\((?:\.\./|docs/)?([\w./-]+\.\w+)(#[\w-]+)?\)")
+"""A link to a file: out of docs, from outside into docs, or beside the page."""
 FORMULA = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"\$(?!\s)([^$]+?)(?<!\s)\$")
@@ -70,4 +71,15 @@ def _reference() -> dict[str, str]:
 def _module(of: tuple[str, dict[str, Any]]) -> str:
     """A module and its public names, for mkdocstrings."""
     path, names = of
-    return "\n".join([f"## psimlearn.{path}\n", *(f"::: psimlearn.{path}.{name}\n" for name in names)])
+    told = [line for name, value in names.items() for line in (f"::: psimlearn.{path}.{name}\n", *_methods(value))]
+    return "\n".join([f"## psimlearn.{path}\n", *told])
+
+
+def _methods(value: Any) -> list[str]:
+    """The methods of a class that are functions of other modules: mkdocstrings does not follow them."""
+    if not inspect.isclass(value):
+        return []
+    members = [getattr(member, "fn", member) for name, member in vars(value).items() if not name.startswith("_")]
+    functions = [member for member in members if inspect.isfunction(member) and member.__module__ != value.__module__]
+    options = "    options:\n      heading_level: 4\n"
+    return [f"::: {function.__module__}.{function.__name__}\n{options}" for function in functions]

@@ -10,13 +10,13 @@ import pytest
 from sklearn.linear_model import Ridge as SklearnRidge
 
 from oracles import ragged
-from psimlearn.choose.fit import one_order
 from psimlearn.datasets import hard_system, random_system
 from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
 from psimlearn.filter import Linear, Stack
 from psimlearn.learners import Ridge
+from psimlearn.recordings.order import one_order
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
 

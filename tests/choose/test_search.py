@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import psimlearn.choose.courses
+import psimlearn.choose.runs
 from oracles import ragged
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
@@ -147,7 +148,7 @@ def test_a_run_ends_once_it_trails_another_one_without_catching_up() -> None:
     np.testing.assert_array_equal(errors_of(second), whole[:n])
     ratio = whole / theirs
     assert ratio[n - 1] > 1.05
-    assert ratio[n - 1] >= ratio[n - 2]
+    assert ratio[n - 1] * (ratio[n - 1] / ratio[n - 2]) ** (7 - n) > 1
     assert min(theirs) < min(whole)  # it would not have won
 
 
@@ -156,6 +157,31 @@ class Refusing(Ridge):
 
     def solve(self, stats: GramSums) -> Any:
         raise DivergedError("nothing finite")
+
+
+def test_a_run_ends_once_it_trails_a_filter_without_a_belief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a filter has one round, as nothing changes in it."""
+    monkeypatch.setattr(psimlearn.choose.runs, "BEHIND", 1.02)  # nothing is further behind on these recordings
+    plain, behind = Candidate(Recipe(belief_weight=0.0), Ridge()), Candidate(Recipe(), Ridge(1e6))
+    run, other = runs([plain, behind], courses()[:1])
+    first = advanced(run, 0)
+    assert len(errors_of(advanced(other, 9, rivals=[first]))) == 3 < len(errors_of(advanced(other, 9)))
+
+
+def test_wide_regressions_leave_out_ridges_beyond_worse_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = tuple(Recipe(lags=q, prior=p) for q in (1, 3) for p in ("mean", "last"))
+    ridges = tuple(10.0 ** np.arange(-8.0, 5.0))
+    candidates = Space((Ridge(),), recipes, ridges).candidates()
+    every = screened(candidates, courses())
+    monkeypatch.setattr(psimlearn.choose.runs, "WIDE", 1)
+    fewer = screened(candidates, courses())
+    assert len(every) == len(candidates) > 1.5 * len(fewer)
+    assert [trial for trial in every if trial in fewer] == fewer
+    for recipe in recipes:
+        best, others = (
+            min((t for t in trials if t.candidate.recipe == recipe), key=lambda t: t.error) for trials in (every, fewer)
+        )
+        assert best == others
 
 
 def test_what_diverges_is_infinite_and_does_not_win() -> None:

@@ -90,13 +90,14 @@ def treated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def run(*lanes: list[tuple[float, float]], watch: Watch | None = None, filled: float = 1.0) -> Any:
         lane = iter(lanes)
 
-        def refined(filter: Filter, begun: Any, held: Any, n_rounds: int) -> Iterator[Aggregation]:
+        def followed(journal: Any, name: Any, path: Any, n_rounds: int) -> Iterator[Aggregation]:
             assert n_rounds == MOST_ROUNDS
             for round in rounds_of(*next(lane)):
                 yield Aggregation(round.number, round.filter, None, round.error, 0.0, 0)
 
-        monkeypatch.setattr(gaps, "refined", refined)
+        monkeypatch.setattr(gaps, "followed", followed)
         monkeypatch.setattr(gaps, "can_be_refined", lambda *_: True)
+        monkeypatch.setattr(gaps, "path_with_gaps", lambda *_: None)
         winners = rounds_of(*[(filled, 0.5)] * len(lanes))
         start: Any = Start(None, None)  # type: ignore[arg-type]
         return winners, treatment(winners, [start] * len(lanes), watch or Watch())

@@ -237,11 +237,11 @@ def test_fit_from_standard_input(kit: Kit, tmp_path: Path, monkeypatch: pytest.M
     parquet = tmp_path / "train.parquet"
     text = pyarrow.csv.ConvertOptions(column_types={"trial": pyarrow.string()})
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(kit.train_csv, convert_options=text), parquet)
-    expected = PSIM(1, validation=kit.test, random_state=0).fit(kit.train)
+    expected = PSIM(1, lags=1, validation=kit.test, random_state=0).fit(kit.train)
     for i, source in enumerate((kit.train_csv, parquet)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(source.read_bytes())))
         model = tmp_path / f"{i}.psim"
-        assert run("fit", "-", "--validation", kit.test_csv, "-o", model, "--window", "1") == 0
+        assert run("fit", "-", "--validation", kit.test_csv, "-o", model, "--window", "1", "--lags", "1") == 0
         np.testing.assert_array_equal(
             PSIM.load(model).filter_.forecast(kit.test, 1), expected.filter_.forecast(kit.test, 1)
         )
@@ -535,7 +535,8 @@ def test_models_from_python_say_less(kit: Kit, tmp_path: Path, capsys: pytest.Ca
     from psimlearn import save
     from psimlearn.filter import Filter
 
-    bare: Filter = PSIM(2, random_state=0, n_rounds=2).fit([part.values for part in kit.train]).filter_
+    model = PSIM(2, lags=1, prior="mean", belief_weight=1.0, n_rounds=1, random_state=0)
+    bare: Filter = model.fit([part.values for part in kit.train]).filter_
     path, data = tmp_path / "bare.psim", tmp_path / "x.npz"
     save(bare, path)
     np.savez(data, *(part.values for part in kit.test))

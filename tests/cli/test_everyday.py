@@ -233,7 +233,7 @@ def test_words_as_inputs_and_hints_as_python_learns_them(
 def test_a_word_that_was_not_seen_is_refused(kit: dict[str, Any], tmp_path: Path, told: Any) -> None:
     (tmp_path / "new.csv").write_text("t,x,mode,on\n0,1,push,True\n1,2,jump,True\n")
     assert run("filter", kit["model"], tmp_path / "new.csv") == 2
-    assert "column 'mode', row 1: required one of ['idle', 'pull', 'push'], received 'jump'" in told()
+    assert "column 'mode', row 1: required one of ['idle', 'pull', 'push'] as in training, received 'jump'" in told()
 
 
 def test_future_inputs_may_be_words(kit: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,7 @@ def test_the_page_and_this_test_know_the_same_commands() -> None:
 def test_my_data(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[tuple[Trajectories, Any]] = []
 
-    def learnt(model: Any, data: Trajectories, columns: Any, groups: Any = None) -> None:
+    def learnt(model: Any, data: Trajectories, columns: Any, *, checkpoint: Any, groups: Any = None) -> None:
         heard.append((data, groups))
         raise StopError
 

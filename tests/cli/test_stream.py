@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelfiles import situated
 from psimlearn import Ridge, Stack, Trajectories
 from psimlearn.cli import sessions
 from psimlearn.cli import stream as streaming
@@ -100,6 +101,7 @@ def parsed(text: str) -> np.ndarray:
 
 CASES: dict[str, Callable[[], Filter]] = {
     "means": plain,
+    "a local scale": lambda: situated(plain()),
     "variances": lambda: learnt(StackSquares(3)),
     "moments": lambda: learnt(SecondMoment(2)),
     "inputs": lambda: learnt(inputs=True),

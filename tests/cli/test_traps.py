@@ -110,7 +110,7 @@ def test_ten_gigabytes_are_refused_at_once(tmp_path: Path, capsys: pytest.Captur
     assert run("fit", path, "-o", tmp_path / "m.psim") == 2
     said = capsys.readouterr().err
     assert f"required at most {2**31} bytes" in said
-    assert "Learn from a part of the recordings." in said
+    assert "Write several files, each with some recordings" in said
     assert "psimlearn filter MODEL - < FILE" in said
 
 

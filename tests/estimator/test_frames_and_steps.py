@@ -117,7 +117,7 @@ def test_a_long_frame_is_asked_what_it_is() -> None:
     answer = fitted.predict(indexed.sample(frac=1, random_state=0).sort_index(level="time"))
     for i, part in enumerate(model().predict(several())):
         np.testing.assert_allclose(answer.loc[i].sort_index().to_numpy(), part, rtol=0, atol=1e-12)
-    assert fitted.forecast(indexed, 3).shape == (8, 3, 2)
+    assert fitted.forecast(indexed, 3).shape == (24, 2)
 
 
 def test_dictionaries_of_frames() -> None:
@@ -126,7 +126,7 @@ def test_dictionaries_of_frames() -> None:
     answers = fitted.predict(frames)
     assert list(answers) == list(frames)
     np.testing.assert_array_equal(answers["r3"], model().predict(several())[3])
-    assert fitted.forecast(frames, 3).shape == (8, 3, 2)
+    assert [part.shape for part in fitted.forecast(frames, 3).values()] == [(3, 2)] * 8
     assert np.isfinite(fitted.score(frames))
 
 

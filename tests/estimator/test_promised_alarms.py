@@ -102,8 +102,8 @@ def test_frames_are_answered_in_their_order_and_channels_by_name() -> None:
     model = PSIM(**ONE).fit(frames)
     frames[1].loc[5, "v"] = 1e3
     alarm, channel, score = model.alarms(frames, rate=0.05)
-    assert alarm[1][5]
-    assert channel[1][5] == "v"
+    assert alarm[1]["alarm"][5]
+    assert channel[1]["channel"][5] == "v"
     assert [len(part) for part in score] == [len(frame) for frame in frames]
 
 

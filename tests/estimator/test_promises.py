@@ -3,6 +3,7 @@
 Settings that matter little here are given, to save the time of choosing them; with the defaults the figures are alike.
 """
 
+import os
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ RADII = (0.9, 0.92, 0.94, 0.96, 0.98)
 GIVEN: dict[str, Any] = {"lags": 2, "prior": "mean", "belief_weight": 1.0, "n_rounds": 6, "random_state": 0}
 GAPPY: dict[str, Any] = GIVEN | {"learner": Ridge(1e-4), "n_rounds": 4}
 """With the ridge given too: rounds over gappy recordings take long while the tests check every shape."""
+
+ALL = "PSIMLEARN_CAMPAIGN" in os.environ
+"""Whether every system is tried; else the one that forgets most quickly and the one that forgets most slowly."""
+pytestmark = pytest.mark.usefixtures("unchecked")
 
 
 def stacked(data: Trajectories) -> np.ndarray:
@@ -45,16 +50,17 @@ def error(predicted: np.ndarray, truth: np.ndarray) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(5) if ALL else [0, 4])
 def test_a_fifth_missing_at_random_costs_little_more_than_it_must(seed: int) -> None:
-    """300 recordings of 100 rows, n = k = 2: within 3 % of the Kalman filter that skips what is missing.
+    """750 recordings of 40 rows, n = k = 2: within 3 % of the Kalman filter that skips what is missing.
 
-    Measured .1, .3, .1, .6 and 1.5 %, with the defaults the same: most where the filter itself forgets slowly.
+    Measured on 300 recordings of 100 rows: .1, .3, .1, .6 and 1.5 %, with the defaults the same: most where the filter
+    itself forgets slowly.
     """
     rng = RNG(seed)
     system = random_system(rng, radius=RADII[seed])
-    train, test = (with_gaps(system.simulate(300, 100, rng), 0.2, rng) for _ in range(2))
-    optimal = error(system.time_varying_kalman().forecast(test, 1)[:, 0].reshape(300, 100, 2), stacked(test))
+    train, test = (with_gaps(system.simulate(750, 40, rng), 0.2, rng) for _ in range(2))
+    optimal = error(system.time_varying_kalman().forecast(test, 1)[:, 0].reshape(750, 40, 2), stacked(test))
     ours = error(predictions(PSIM(2, **GAPPY).fit(train), test), stacked(test))
     assert 0.99 <= ours / optimal <= 1.03
 
@@ -196,9 +202,10 @@ def test_known_inputs_are_used_as_by_a_filter_that_knows_the_system(seed: int, a
     assert ratio(model, test) <= (1.015 if at_once else 1.01)
     assert ratio(model, test, skip=1) <= 1.01
     assert ratio(model, test, skip=5) <= 1.003
-    assert ratio(PSIM(2, **GIVEN).fit(x), Trajectories.of(y)) >= 1.3
+    fixed = GIVEN | {"learner": Ridge(1e-4)}  # for models that know less: no ridge makes up for it
+    assert ratio(PSIM(2, **fixed).fit(x), Trajectories.of(y)) >= 1.3
     if at_once:
-        assert ratio(PSIM(2, **GIVEN).fit(Trajectories.of(x, inputs=u)), test) >= 1.1
+        assert ratio(PSIM(2, **fixed).fit(Trajectories.of(x, inputs=u)), test) >= 1.1
     past, to_come = Trajectories.of(y[:, :90], inputs=v[:, :90]), v[:, 90:]
     known = error(kalman_with_inputs(system, B, D, y, v, 90)[:, 90:], y[:, 90:])
     assert error(model.forecast(past, 10, future_inputs=to_come), y[:, 90:]) <= 1.02 * known
@@ -234,7 +241,7 @@ def by_filterpy(system: LinearSystem, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 2, 4])
+@pytest.mark.parametrize("seed", [0, 2, 4] if ALL else [0, 4])
 def test_hints_are_estimated_as_by_the_filtered_kalman_state(seed: int) -> None:
     """Within 2 % of its squared error, measured .0 to .4 %; a predicted state is 1.7 to 2 times worse.
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hmmlearn.hmm import CategoricalHMM
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
@@ -78,7 +77,7 @@ def test_a_learnt_filter_agrees_with_the_likelihood_of_hmmlearn() -> None:
     hmm = two_state_hmm()
     train, test = hmm.simulate(500, 40, RNG(0)), hmm.simulate(200, 40, RNG(1))
     model = PSIM(3, features="onehot", n_rounds=4, random_state=0).fit(list(train))
-    peer = CategoricalHMM(2)
+    peer = pytest.importorskip("hmmlearn.hmm", reason="needs hmmlearn").CategoricalHMM(2)
     peer.startprob_, peer.transmat_, peer.emissionprob_ = hmm.start, hmm.transition.T, hmm.emission.T
     exact = peer.score(test.reshape(-1, 1), [40] * 200) / test.size
     assert exact - 2e-3 < model.score(list(test)) < exact + 2e-3

@@ -5,7 +5,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+import psimlearn.evaluate.hidden
 from psimlearn import PSIM, load
 from psimlearn.evaluate.hidden import with_gaps_measured
 from psimlearn.filter import Filter
@@ -98,3 +100,17 @@ def test_short_recordings_have_short_gaps() -> None:
     assert found[0] is None
     assert found[1] is not None
     assert np.isfinite(found[1].quantiles).all()
+
+
+def test_the_first_gaps_of_recordings_tell_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide filters are tried on the first rows of recordings only."""
+    filter, held = replace(fitted().filter_, in_gaps=None), Trajectories.of(jumps(60, 400, 5))
+    whole = with_gaps_measured(filter, [(filter, held)]).in_gaps
+    monkeypatch.setattr(psimlearn.evaluate.hidden, "WIDE", 1)
+    first = with_gaps_measured(filter, [(filter, held)]).in_gaps
+    assert whole is not None
+    assert first is not None
+    assert first.factor != whole.factor
+    np.testing.assert_allclose(first.factor, whole.factor, rtol=0.15)
+    upper = slice(len(whole.quantiles) // 2, -1)  # of which intervals are made
+    np.testing.assert_allclose(first.quantiles[upper], whole.quantiles[upper], rtol=0.2)

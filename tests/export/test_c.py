@@ -4,7 +4,9 @@ Compiled code is run by this process; where there is no C compiler these tests a
 """
 
 import re
+import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -27,6 +29,7 @@ from small import ONE, driven, several
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="needs a C compiler: gcc, clang or cc")
 
 CLOSE, CLOSE_FLOAT, STEPS = 1e-12, 1e-4, 4
+VALGRIND = shutil.which("valgrind")
 FEATURES: list[Features] = [Stack(WINDOW), StackSquares(WINDOW), SecondMoment(WINDOW)]
 SETTINGS = list(
     product(["none", "inputs", "feedthrough"], [1, 3], ["mean", "last"], [False, True], [False, True], [True, False])
@@ -36,11 +39,13 @@ SOME = [SETTINGS[i] for i in range(0, len(SETTINGS), 13)]
 """Eight of them that hold each value of each setting. All 96 agree as closely, but each takes a compiler's time."""
 
 
-def held(filter: Filter, folder: Path, *options: str, kind: Any = np.float64, rows: int = 80) -> None:
+def held(
+    filter: Filter, folder: Path, *options: str, kind: Any = np.float64, rows: int = 80, compiler: str = "cc"
+) -> None:
     """Hold a compiled header to the live filter, and every answer to be there where Python has one."""
     of = given(filter, rows, seed=1, steps=STEPS)
     assert np.isnan(of.x).any()
-    met = in_c(library(filter, folder, *options), filter, of, STEPS, kind)
+    met = in_c(library(filter, folder, *options, compiler=compiler), filter, of, STEPS, kind)
     expected = in_python(filter, of, STEPS, every=2)
     asked = slice(None, None, 2)
     for a, b in zip(met[:2], expected[:2], strict=True):
@@ -62,7 +67,7 @@ def test_a_header_says_what_the_live_filter_says(kind: str, features: Features, 
         if foldable(filter):
             folder = tmp_path / str(seed)
             folder.mkdir()
-            held(filter, folder, "-O0")
+            held(filter, folder, "-O0", compiler=COMPILERS[held_here % len(COMPILERS)])
             held_here += 1
     assert held_here >= 4
 
@@ -107,10 +112,11 @@ def test_beliefs_that_claim_variances_leave_the_log_likelihood_to_python(tmp_pat
     assert furthest(claims, met, expected)["ahead"] < CLOSE
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("kind", ["linear", "waves and raw"])
-def test_floats_are_close(kind: str, tmp_path: Path) -> None:
+def test_floats_are_close(kind: str, compiler: str, tmp_path: Path) -> None:
     filter = calibrated(made(kind, Stack(WINDOW), "feedthrough", 3, "last", True, True, 4))
-    held(filter, tmp_path, "-DMODEL_FLOAT", "-O2", kind=np.float32, rows=600)
+    held(filter, tmp_path, "-DMODEL_FLOAT", "-O2", kind=np.float32, rows=600, compiler=compiler)
 
 
 @cache
@@ -122,10 +128,11 @@ def fitted(belief_weight: float) -> PSIM:
     return PSIM(**ONE | {"belief_weight": belief_weight, "lags": 2, "window": 3}).fit(data)
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("belief_weight", [0.0, 1.0])
-def test_learnt_models_run_in_c(belief_weight: float, tmp_path: Path) -> None:
+def test_learnt_models_run_in_c(belief_weight: float, compiler: str, tmp_path: Path) -> None:
     filter = fitted(belief_weight).filter_
-    held(filter, tmp_path, "-O2")
+    held(filter, tmp_path, "-O2", compiler=compiler)
     assert machine_of(filter).fed == (len(filter.feedback.mean) if belief_weight else 0)
 
 
@@ -186,20 +193,21 @@ int main(void)
 """
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(("odd", "options"), [("INFINITY", []), ("NAN", ["-DMODEL_NO_GAPS"])])
-def test_a_refused_row_changes_nothing(odd: str, options: list[str], tmp_path: Path) -> None:
+def test_a_refused_row_changes_nothing(odd: str, options: list[str], compiler: str, tmp_path: Path) -> None:
     filter = made("linear", Stack(WINDOW), "inputs", 1, "mean", False, True, 4)
     (tmp_path / "model.h").write_text(header(machine_of(filter), "model"))
-    assert executed(REFUSALS, tmp_path, f"-DODD={odd}", *options) == "-1 -1 -1 -1 -1 0"
+    assert executed(compiler, REFUSALS, tmp_path, f"-DODD={odd}", *options) == "-1 -1 -1 -1 -1 0"
 
 
-def executed(program: str, folder: Path, *options: str) -> str:
-    """The output of a program, on standard error too."""
+def executed(compiler: str, program: str, folder: Path, *options: str, under: Sequence[str] = ()) -> str:
+    """The output of a program, on standard error too; `under` runs it."""
     (folder / "main.c").write_text(program)
-    command = [COMPILERS[0], *STRICT, *options, "main.c", "-o", "main", "-lm"]
+    command = [compiler, *STRICT, *options, "main.c", "-o", "main", "-lm"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    ran = subprocess.run([folder / "main"], cwd=folder, capture_output=True, text=True, check=False)
+    ran = subprocess.run([*under, folder / "main"], cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout + ran.stderr
 
@@ -225,16 +233,22 @@ int main(void)
 )
 
 
-@pytest.mark.parametrize(("kind", "gaps"), [("linear", "exact"), ("waves and raw", "exact"), ("linear", "filled")])
-def test_sanitizers_have_nothing_to_say(kind: str, gaps: Any, tmp_path: Path) -> None:
-    """Bounds, uses of memory, and operations that C leaves undefined, over rows with gaps."""
+def with_rows(kind: str, gaps: Any, folder: Path) -> list[str]:
+    """A header and rows with gaps for `MAIN`; returns its options."""
     filter = calibrated(replace(made(kind, Stack(WINDOW), "feedthrough", 3, "last", True, True, 4), gaps=gaps))
     of = given(filter, 300, seed=1, steps=STEPS)
-    (tmp_path / "model.h").write_text(header(machine_of(filter), "model"))
-    (tmp_path / "rows.bin").write_bytes(b"".join(part.tobytes() for part in of._replace(starts=of.starts.astype("u1"))))
-    options = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DROWS=300", f"-DSTEPS={STEPS}"]
+    (folder / "model.h").write_text(header(machine_of(filter), "model"))
+    (folder / "rows.bin").write_bytes(b"".join(part.tobytes() for part in of._replace(starts=of.starts.astype("u1"))))
+    return ["-g", "-DROWS=300", f"-DSTEPS={STEPS}"]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(("kind", "gaps"), [("linear", "exact"), ("waves and raw", "exact"), ("linear", "filled")])
+def test_sanitizers_have_nothing_to_say(kind: str, gaps: Any, compiler: str, tmp_path: Path) -> None:
+    """Bounds, uses of memory, and operations that C leaves undefined, over rows with gaps."""
+    options = [*with_rows(kind, gaps, tmp_path), "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     probe = subprocess.run(
-        [COMPILERS[0], "-fsanitize=address,undefined", "-xc", "-", "-o", "probe"],
+        [compiler, "-fsanitize=address,undefined", "-xc", "-", "-o", "probe"],
         cwd=tmp_path,
         input=b"int main(void) { return 0; }",
         capture_output=True,
@@ -242,7 +256,15 @@ def test_sanitizers_have_nothing_to_say(kind: str, gaps: Any, tmp_path: Path) ->
     )
     if probe.returncode:
         pytest.skip("this compiler has no sanitizers")
-    assert executed(MAIN, tmp_path, *options) == ""
+    assert executed(compiler, MAIN, tmp_path, *options) == ""
+
+
+@pytest.mark.skipif(not VALGRIND, reason="needs valgrind")
+def test_valgrind_has_nothing_to_say(tmp_path: Path) -> None:
+    """Values that were never set, too, which sanitizers do not see."""
+    options = with_rows("waves and raw", "exact", tmp_path)
+    under = [str(VALGRIND), "--quiet", "--error-exitcode=9", "--leak-check=full"]
+    assert executed(COMPILERS[0], MAIN, tmp_path, *options, under=under) == ""
 
 
 def test_names_of_channels_end_no_comment(tmp_path: Path) -> None:
@@ -265,7 +287,7 @@ def test_two_files_and_two_models_live_in_one_program(tmp_path: Path) -> None:
     program = (
         both + "int other(void);\nint main(void) { model_3rd_arm_state s; model_3rd_arm_init(&s); return other(); }\n"
     )
-    assert executed(program, tmp_path, "other.c") == ""
+    assert executed(COMPILERS[-1], program, tmp_path, "other.c") == ""
 
 
 @pytest.mark.parametrize("kind", ["variances", "black box", "two in turn"])

@@ -1,5 +1,6 @@
 """The ONNX graph of a filter, run by onnxruntime, says what the live filter says, row by row, with gaps."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import contract
 from compiled import Given, given
 from psimlearn import MissingExtraError, SettingsError
 from psimlearn.export import export
@@ -15,6 +17,7 @@ from psimlearn.export.machine import machine_of
 from psimlearn.filter import Features, Filter, SecondMoment, Stack, StackSquares
 from psimlearn.filter.folded import foldable
 from psimlearn.filter.live import Live
+from psimlearn.train import best, dagger
 from random_filters import WINDOW, N, made
 from small import driven, model
 
@@ -57,13 +60,15 @@ def in_onnx(filter: Filter, of: Given, precision: str = "double") -> np.ndarray:
     return np.array(out)
 
 
-def live(filter: Filter, of: Given) -> np.ndarray:
+def live(filter: Filter, of: Given, every: int = 1) -> np.ndarray:
+    """The same by the live filter, asked after every so many rows."""
     running, out = Live(filter), []
     for t, x in enumerate(of.x):
         if of.starts[t]:
             running.reset()
         running.update(x, *((of.u[t], of.u[t + 1]) if of.u.shape[1] else ()))
-        out.append(running.forecast(filter.features.window))
+        if t % every == 0:
+            out.append(running.forecast(filter.features.window))
     return np.array(out)
 
 
@@ -72,6 +77,30 @@ def held(filter: Filter, precision: str = "double", rows: int = 60) -> None:
     assert np.isnan(of.x).any()
     apart = np.abs(in_onnx(filter, of, precision) - live(filter, of)) / filter.scaling.scale
     assert apart.max() < (CLOSE if precision == "double" else CLOSE_FLOAT)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("gaps", [False, True], ids=["whole", "gappy"])
+@pytest.mark.parametrize("features", contract.FEATURES)
+@pytest.mark.parametrize("learner", ["ridge", "random features"])
+def test_many_steps_do_not_drift(learner: str, features: str, gaps: bool) -> None:
+    """Every linear and random-feature filter of the contract, one stream that never starts again.
+
+    A campaign takes 10 000 steps.
+    """
+    steps = 10_000 if "PSIMLEARN_CAMPAIGN" in os.environ else 500
+    data, rng = contract.recordings(gaps), contract.RNG(1)
+    rounds = dagger(
+        data[:350], data[350:], contract.FEATURES[features], contract.LEARNERS[learner], n_rounds=2, rng=rng
+    )
+    filter = best(rounds).filter
+    some, whole = (given(filter, steps, seed=1, steps=1, missing=missing) for missing in (0.2, 0.0))
+    often = np.arange(steps) % 100 < 20  # rows without gaps are quick where doubt dies away in them
+    of = Given(np.where(often[:, None], some.x, whole.x), some.u, np.arange(steps) == 0)
+    assert np.isnan(of.x).sum() > steps / 50
+    apart = np.abs(in_onnx(filter, of)[::5] - live(filter, of, every=5)) / filter.scaling.scale
+    assert len(apart) == steps // 5
+    assert apart.max() < CLOSE
 
 
 @pytest.mark.parametrize("features", FEATURES, ids=lambda features: type(features).__name__)

@@ -259,7 +259,37 @@ def test_thresholds_and_errors_in_gaps_that_cannot_be_are_refused(
     refused(forged(about, {**arrays, name: change(arrays[name])}), tmp_path, message)
 
 
-@pytest.mark.parametrize("part", ["thresholds", "in_gaps"])
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("fading", lambda fading: 0 * fading, "a share above 0"),
+        ("fading", lambda fading: 5 * fading, "a share above 0"),
+        ("usual", lambda usual: -usual, "at least 0"),
+        ("usual", lambda usual: 0 * usual, "a channel that moves"),
+        ("weights", lambda weights: weights[1:].copy(), "required"),
+        ("weights", lambda weights: weights * np.nan, "finite"),
+        ("scores", lambda scores: scores[::-1].copy(), "scores that rise"),
+        ("scores", lambda scores: 0 * scores, "scores that rise"),
+        ("scores", lambda scores: scores[:0].copy(), "required something"),
+        ("logs", lambda logs: logs[1:].copy(), "required"),
+        ("logs", lambda logs: logs[::-1].copy(), "never fall"),
+        ("logs", lambda logs: logs + 50, "from -10 to 10"),
+        ("power", lambda power: power + 1, "from 0 to 1"),
+        ("power", lambda power: power[:, :1].copy(), "required"),
+        ("level", lambda level: 0 * level, "above 0"),
+        ("level", lambda level: level + np.inf, "finite"),
+        ("quantiles", lambda quantiles: quantiles[::-1].copy(), "rise with their level"),
+    ],
+)
+def test_local_scales_that_cannot_be_are_refused(
+    name: str, change: Callable[[Array], Array], message: str, tmp_path: Path
+) -> None:
+    about, arrays = contents(model_bytes())
+    arrays[f"local.{name}"] = change(arrays[f"local.{name}"])
+    refused(forged(about, arrays), tmp_path, message)
+
+
+@pytest.mark.parametrize("part", ["thresholds", "in_gaps", "local"])
 def test_a_file_from_before_a_part_has_none(part: str, tmp_path: Path) -> None:
     about, arrays = contents(model_bytes())
     assert any(name.startswith(f"{part}.") for name in arrays)

@@ -71,6 +71,7 @@ def test_every_part_of_a_filter_has_a_place_in_the_file() -> None:
         *CALIBRATIONS,
         "hinting",
         "in_gaps",
+        "local",
         "names",
         "starting",
         "thresholds",

@@ -1,6 +1,7 @@
 """Long recordings, rolled in chunks at once, against rows one after the other and against scipy's recursive filter."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from psimlearn.filter.chunked import chunk_length, roll_in_chunks
 from psimlearn.filter.folded import fold
 from psimlearn.filter.gapped import LEAST_CHUNK
 from psimlearn.filter.likelihood import about_row
+from psimlearn.filter.patterns import Patterns
 from psimlearn.filter.rollout import rolled, table
 from psimlearn.recordings.trajectories import Trajectories
-from random_filters import RNG, WINDOW, N, made
+from random_filters import RNG, WINDOW, N, made, one_by_one
 
 SETTINGS = [
     ("linear", "none", 1, "mean", False, False),
@@ -24,18 +26,6 @@ SETTINGS = [
     ("waves and raw", "feedthrough", 1, "last", False, False),
 ]
 """Kind, inputs, lags, prior, rank and box: each value twice or more."""
-
-
-def one_by_one(filter: Filter, data: Trajectories) -> np.ndarray:
-    """The belief before every row, by the textbook step."""
-    met = []
-    for part in data:
-        state = filter.start(1)
-        for t, x in enumerate(part.values):
-            met.append(state.belief[0])
-            u = () if part.inputs is None else (part.inputs[[t]], part.inputs[[min(t + 1, len(part) - 1)]])
-            state = filter.step(state, x[None], *u)
-    return np.array(met)
 
 
 def drawn(lengths: list[int], inputs: str, seed: int) -> Trajectories:
@@ -70,6 +60,23 @@ def gappy(data: Trajectories, seed: int) -> Trajectories:
     values[300:312, 0] = np.nan
     values[[0, 511, 512, 513]] = np.nan
     return replace(data, values=values)
+
+
+def test_covariances_are_computed_once_for_each_pattern_and_may_be_forgotten() -> None:
+    filter = made("linear", Stack(WINDOW), "none", 1, "mean", False, True, 0)
+    values = RNG(0).standard_normal((2000, N))
+    values[100::100, 0] = np.nan  # nineteen gaps alike
+    values[1950, 1] = np.nan
+    data, sizes = Trajectories.of(values), []
+    with patch.object(Patterns, "_make", autospec=True, side_effect=Patterns._make) as made_new:
+        expected = filter.run(data)[0]
+        for call in made_new.call_args_list:
+            sizes.append(len(call.args[1]))
+    np.testing.assert_allclose(expected, one_by_one(filter, data), rtol=0, atol=1e-10)
+    of_a_gap = sum(sizes) / 2  # two patterns
+    assert 3 < of_a_gap < 60
+    with patch("psimlearn.filter.patterns.MOST_NUMBERS", 1):
+        np.testing.assert_allclose(filter.run(data)[0], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("setting", range(len(SETTINGS)))

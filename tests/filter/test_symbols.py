@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hmmlearn.hmm import CategoricalHMM
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
@@ -198,7 +197,7 @@ def test_the_spectral_model_learns() -> None:
 
 def test_the_forward_filter_agrees_with_hmmlearn() -> None:
     hmm = three_state_hmm(RNG(3))
-    peer = CategoricalHMM(3)
+    peer = pytest.importorskip("hmmlearn.hmm", reason="needs hmmlearn").CategoricalHMM(3)
     peer.startprob_, peer.transmat_, peer.emissionprob_ = hmm.start, hmm.transition.T, hmm.emission.T
     drawn = hmm.simulate(5, 40, RNG(4))
     data = Trajectories.of_symbols(list(drawn))

@@ -1,8 +1,13 @@
 """Small products run with one thread of linear algebra, and the number of threads is restored."""
 
+from unittest.mock import patch
+
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from psimlearn.filter import Stack
+from psimlearn.filter.rollout import rolled
 from psimlearn.filter.threads import SHARED, WIDE, for_products
+from random_filters import WINDOW, drawn, made
 
 
 def threads() -> list[int]:
@@ -30,3 +35,10 @@ def test_blocks_that_overlap_restore_the_threads_once() -> None:
         assert set(threads()) == {1}
         second.__exit__(None, None, None)
         assert threads() == before
+
+
+def test_a_roll_asks_for_the_threads_of_its_products() -> None:
+    filter, data = made("linear", Stack(WINDOW), "none", 1, "mean", False, True, 0), drawn(False, "none", 0)
+    with patch("psimlearn.filter.feeding.for_products", wraps=for_products) as asked:
+        rollout = rolled(filter, data)
+    assert {call.args for call in asked.call_args_list} == {(len(data) * rollout.z.shape[1] * len(filter.initial),)}

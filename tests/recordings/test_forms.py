@@ -101,7 +101,7 @@ def test_a_table_gives_a_table_and_a_cube_a_cube() -> None:
 
 def test_pandas_in_pandas_out() -> None:
     index = pd.date_range("2026-01-01", periods=40, freq="h")
-    frame = pd.DataFrame(ragged([40], 2, RNG(0)).values, columns=["left", "right"], index=index)
+    frame = pd.DataFrame(ragged([40], 2, RNG(0)).values.copy(), columns=["left", "right"], index=index)
     frame.loc[index[7], "left"] = np.nan
     fitted = PSIM(**QUICK).fit(frame)
     assert list(fitted.feature_names_in_) == ["left", "right"]
@@ -109,8 +109,8 @@ def test_pandas_in_pandas_out() -> None:
     assert isinstance(predicted, pd.DataFrame)
     assert predicted.index.equals(index)
     assert predicted.columns.equals(frame.columns)
-    assert isinstance(fitted.transform(frame), np.ndarray)
-    assert isinstance(fitted.score_samples(frame), np.ndarray)
+    assert fitted.transform(frame).index.equals(index)
+    assert fitted.score_samples(frame).columns.tolist() == ["log_likelihood"]
     low, high = fitted.predict_interval(frame, 2)
     assert (low.to_numpy() < high.to_numpy()).all()
     assert high.index.equals(index)
@@ -138,7 +138,7 @@ def test_polars_in_polars_out() -> None:
     assert isinstance(predicted, pl.DataFrame)
     assert predicted.columns == ["left", "right"]
     np.testing.assert_array_equal(predicted.to_numpy(), fitted.predict([frame.to_numpy()])[0])
-    assert isinstance(fitted.transform(frame), np.ndarray)
+    assert isinstance(fitted.transform(frame), pl.DataFrame)
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])

@@ -137,7 +137,10 @@ def test_two_levels_of_an_index_are_id_and_time() -> None:
     given = received(frame)
     answer = given.returned(given.trajectories.values * 2, channels=True)
     pd.testing.assert_frame_equal(answer, frame * 2)  # the caller's rows in the caller's order
-    assert given.one_each(np.zeros((2, 4, 2))).shape == (2, 4, 2)
+    coming = given.one_each(np.arange(8.0).reshape(2, 2, 2))
+    assert coming.index.tolist() == [("b", 4), ("b", 5), ("a", 2), ("a", 3)]
+    assert_array_equal(coming.to_numpy(), np.arange(8.0).reshape(4, 2))
+    assert given._replace(output="numpy").one_each(np.zeros((2, 4, 2))).shape == (2, 4, 2)
     named = Trajectories.from_frame(pd.DataFrame(LONG).set_index(["t", "id"]), id="id", time="t")
     assert_array_equal(named.values, made.values)
 

@@ -184,7 +184,7 @@ TABLE = {"id": ["a", "a", "b"], "x": [1.0, 2, 3], "text": ["p", "q", "r"]}
         ({}, {"id": "who", "channels": ["x", "z"]}, "required columns ['who', 'z'], received ...'x', 'text']. Correct"),
         ({}, {"time": "t"}, "required columns ['t'], received a frame with ['id', 'x', 'text']. Correct the names"),
         ({}, {"channels": ["text"]}, "column 'text': required numbers, received String. Convert it"),
-        ({}, {"id": "id", "inputs": ["text"]}, "column 'text': required numbers, received String. Convert it"),
+        ({}, {"id": "id", "hints": ["text"]}, "column 'text': required numbers, received String. Convert it"),
         (
             {},
             {"id": "id", "inputs": ["x"]},

@@ -103,7 +103,7 @@ def test_training_examples_by_hand(lags: int) -> None:
     recipe = Recipe(lags=lags, prior="zero", box=None, standardise=False, guard=None)
     counted = Trajectories.of(np.arange(1.0, 7)[:, None])
     start = begin(ground(counted, Stack(2), "teacher", recipe), Ridge(), "teacher", recipe, np.random.default_rng(0))
-    filter, _, stats, lessons = start
+    filter, _, stats, lessons = start[:4]
     x = lessons.x
     m = filter.features(futures(x, lessons.table.layout.plan, 2))[lessons.rows]
     z = inputs_at(filter, m, x, lessons.table.layout, lessons.rows)

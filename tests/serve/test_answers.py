@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 
 from commands import run
+from modelfiles import situated
 from psimlearn import PSIM, Trajectories
 from psimlearn.cli.models import opened
+from psimlearn.files.model import save
 from psimlearn.filter.live import Live
 from psimlearn.filter.tabulate import answer_names, answers_to
-from serving import Serving, recordings, saved, serving
+from serving import Serving, model, recordings, saved, serving
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 CLOSE = 1e-12
@@ -70,6 +73,23 @@ def test_answers_are_those_of_whole_recordings(server: Serving, form: str) -> No
     close(found, answers_to(filter, Trajectories.of(x), 3), answer_names(("a", "b"), 3))
     alarms = filter.alarms(Trajectories.of(x), 0.001)
     assert [row["alarm"] for row in found] == alarms.alarm.astype(int).tolist()
+
+
+def test_a_local_scale_acts_as_in_whole_recordings(tmp_path: Path) -> None:
+    """Deviations follow, for rows with and without gaps, also after the server began again; alarms do not."""
+    filter, path = situated(model().filter_), tmp_path / "model.psim"
+    save(filter, path)
+    wild = recordings(5, 1, 50).values * np.where(np.arange(50) < 25, 1.0, 3.0)[:, None]
+    for id, x in (("wild", wild), ("gappy", gappy(3))):
+        with serving(path, step="none") as server:
+            found = server.post(id, as_json(x[:20]), "?horizons=1,2,3")
+        with serving(path, step="none") as server:
+            found += [answer for row in as_json(x[20:]) for answer in server.post(id, row, "?horizons=1,2,3")]
+        expected = answers_to(filter, Trajectories.of(x), 3)
+        close(found, expected, answer_names(("a", "b"), 3))
+        alike = replace(filter, local=None)
+        assert np.abs(expected - answers_to(alike, Trajectories.of(x), 3)).max() > 0.02
+        assert [row["alarm"] for row in found] == alike.alarms(Trajectories.of(x), 0.001).alarm.astype(int).tolist()
 
 
 def test_answers_are_those_of_the_pipe(server: Serving, place: Path, capsys: pytest.CaptureFixture[str]) -> None:

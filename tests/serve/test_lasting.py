@@ -14,13 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import numpy as safetensors
 
+from modelfiles import situated
 from psimlearn import PSIM
+from psimlearn.errors import DataError
 from psimlearn.filter.step import State
+from psimlearn.serve.bank import new_kept
 from psimlearn.serve.engine import Retention
 from psimlearn.serve.limits import Limits
+from psimlearn.serve.snapshot import kept_from, kept_to_bytes
 from psimlearn.serve.streams import SNAPSHOT
-from serving import Client, Process, Serving, recordings, saved, serving, until
+from serving import Client, Process, Serving, recordings, saved, served, serving, until
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 KILLS = int(os.environ.get("PSIMLEARN_KILLS", "6"))
@@ -161,7 +166,8 @@ def test_a_newer_model_goes_on_from_the_last_rows(tmp_path: Path) -> None:
         server.post("s", rows)
         equal(newer, state_of(server, "s"))
         other = recordings(7)
-        PSIM(window=2, n_rounds=2, random_state=1).fit(other.values[:, 0].reshape(8, 60, 1)).save(path)
+        one = PSIM(window=2, lags=1, prior="mean", belief_weight=1.0, n_rounds=1, random_state=1)
+        one.fit(other.values[:, 0].reshape(8, 60, 1)).save(path)
         refused = server.client.post("/v1/model/reload")
         assert refused.status_code == 409
         assert "The old model goes on" in refused.json()["error"]["message"]
@@ -234,3 +240,18 @@ def test_deleted_streams_are_gone(tmp_path: Path) -> None:
     with serving(path) as server:
         found = json.loads(server.client.get("/v1/streams").text)["streams"]
         assert [(s["id"], s["rows"], s["state"]) for s in found] == [("a", 0, "new"), ("c", 3, "normal")]
+
+
+def test_streams_kept_by_earlier_versions_go_on(tmp_path: Path) -> None:
+    """They have no unrest, and need none; a model whose intervals follow the situation refuses them."""
+    found = served(saved(tmp_path))
+    kept = new_kept(found, 1)
+    arrays = safetensors.load(kept_to_bytes(kept))
+    assert arrays.pop("unrest").shape == (1, 0)
+    equal(kept_from(safetensors.save(arrays), found).memory.state, kept.memory.state)
+    follows = found._replace(filter=situated(found.filter))
+    with pytest.raises(DataError, match="required unrest of shape"):
+        kept_from(safetensors.save(arrays), follows)
+    again = kept_from(kept_to_bytes(new_kept(follows, 1)), follows).memory.state
+    assert again.unrest is not None
+    np.testing.assert_array_equal(again.unrest, np.ones((1, 2)))

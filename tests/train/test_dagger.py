@@ -304,3 +304,16 @@ def _linear(regressor: Any) -> Linear:
     linear = getattr(regressor, "linear", regressor)
     assert isinstance(linear, Linear)
     return linear
+
+
+def test_a_round_that_is_not_scored_learns_the_same() -> None:
+    data = ragged([20, 14, 17], 2, RNG(0))
+    begun = begin(ground(data, Stack(2), "history", Recipe()), Ridge(1e-3), "history", Recipe(), RNG(0))
+    held = held_out(begun.filter, data, "window")
+    scored, unscored = (next_round(first_round(begun, held), begun, by) for by in (held, None))
+    assert np.isfinite(scored.error)
+    assert np.isnan([unscored.error, unscored.clipped]).all()
+    z = np.eye(6)
+    np.testing.assert_array_equal(scored.filter.regressors[0](z), unscored.filter.regressors[0](z))
+    np.testing.assert_array_equal(scored.sums.zz, unscored.sums.zz)
+    assert (scored.number, scored.dropped) == (unscored.number, unscored.dropped)

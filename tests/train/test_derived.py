@@ -12,9 +12,11 @@ from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe
 from psimlearn.train.dagger import first_round, next_round
-from psimlearn.train.derived import revised, with_ridge
-from psimlearn.train.score import held_out
+from psimlearn.train.derived import beside, initial_sums, revised, with_fewer_lags, with_ridge
+from psimlearn.train.examples import examples as examples_of
+from psimlearn.train.score import NEARLY, forgetful, held_out, spectral_radius
 from psimlearn.train.start import Beginning, begin, ground
+from psimlearn.train.systems import LARGEST_POLE
 
 RNG = np.random.default_rng
 
@@ -49,12 +51,66 @@ def test_revised_sums_equal_fresh_ones(
         np.testing.assert_allclose(mine.filter.forecast(test, 3), theirs.filter.forecast(test, 3), rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.2], ids=["whole", "gappy"])
+def test_sums_with_many_lags_contain_those_with_fewer(missing: float) -> None:
+    data = recordings(missing=missing)
+    initial = initial_sums(ground(data, Stack(2), "history", Recipe()), "history", Recipe(lags=4))
+    for lags in (1, 3, 4):
+        recipe = Recipe(lags=lags)
+        assert initial.serve(recipe)
+        assert_same(with_fewer_lags(initial, recipe), beginning(data, recipe, Ridge()).sums)
+    assert not initial.serve(Recipe(lags=5))
+    assert not initial.serve(Recipe(lags=1, box=None))
+    assert not initial.serve(Recipe(lags=1, rank=2))
+
+
+@pytest.mark.parametrize(("prior", "level_weight"), [("mean", None), ("last", None), ("last", 1.0)])
+def test_rounds_from_a_system_share_sums_with_regressions(prior: Any, level_weight: float | None) -> None:
+    """A system brings its states; products of lags with lags and with targets are those of every regression."""
+    data, test = recordings(), recordings(1)
+    laid = ground(data, Stack(2), "history", Recipe())
+    recipe = Recipe(lags=2, prior=prior, level_weight=level_weight, states=2, past=3)
+    known = beside(initial_sums(laid, "history", Recipe(lags=4)), recipe)
+    found = []
+    for given in (None, known):
+        begun = begin(laid, Ridge(1e-2), "history", recipe, RNG(0), given)
+        held = held_out(begun.filter, test, "window")
+        first = first_round(begun, held)
+        second = next_round(next_round(first, begun, held), begun, held)
+        found.append((second, begun))
+    (alone, begun), (sharing, _) = found
+    assert sharing.error == pytest.approx(alone.error, rel=1e-9)
+    np.testing.assert_allclose(sharing.filter.forecast(test, 3), alone.filter.forecast(test, 3), rtol=0, atol=1e-9)
+    rolled = examples_of(first_round(begun, held).filter, begun.training)
+    assert_same(next_round(first_round(begun, held), begun, held).sums, Ridge().summarise(rolled.z, rolled.y))
+
+
 def test_another_ridge_needs_no_other_sums() -> None:
     data, test = recordings(), recordings(1)
     for learner in (Ridge(1.0), RandomFourierRidge(20, 1.0)):
         ours = with_ridge(beginning(data, Recipe(), learner), 1e-4)
         fresh = beginning(data, Recipe(), replace(learner, alpha=1e-4))
         np.testing.assert_allclose(ours.filter.forecast(test, 3), fresh.filter.forecast(test, 3), rtol=0, atol=1e-9)
+
+
+def test_a_first_filter_that_nearly_forgets_is_made_to_forget() -> None:
+    begun, alphas = beginning(recordings(7), Recipe(), Ridge(1.0)), np.geomspace(1e-4, 1e-2, 9)
+    assert begun.training.same is not None
+    sums = begun.training.same[1]
+    regressions = [replace(begun.filter, regressors=(Ridge(alpha).solve(sums),)) for alpha in alphas]
+    before = np.array([spectral_radius(filter) for filter in regressions])
+    after = np.array([spectral_radius(with_ridge(begun, alpha).filter) for alpha in alphas])
+    nearly = (before > 1) & (before <= NEARLY)
+    assert 0 < nearly.sum() < len(alphas)
+    np.testing.assert_allclose(after, np.where(nearly, LARGEST_POLE, before), rtol=1e-9)
+    filter = regressions[int(nearly.argmax())]
+    steps = [np.asarray(each.regressors[0](np.eye(6))) for each in (filter, forgetful(filter))]
+    constant = np.asarray(filter.regressors[0](np.zeros((1, 6))))
+    ratio = (steps[1] - constant) / (steps[0] - constant)
+    np.testing.assert_allclose(ratio[:4], LARGEST_POLE / before[nearly.argmax()], rtol=1e-9)  # of the feedback
+    np.testing.assert_allclose(ratio[4:], 1.0, rtol=1e-9)
+    unboxed = replace(filter, feedback=filter.feedback._replace(low=None, high=None))
+    assert forgetful(unboxed) is unboxed  # as published
 
 
 def examples() -> tuple[np.ndarray, np.ndarray]:

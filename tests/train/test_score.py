@@ -24,3 +24,19 @@ def test_best_refuses_when_everything_diverged() -> None:
     filter = best(dagger(data, data, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=0)).filter
     with pytest.raises(DivergedError, match="every filter diverged"):
         best([Round(0, filter, np.inf, 0.0, 0)])
+
+
+def test_the_window_counts_the_next_row_as_much_as_all_rows() -> None:
+    data, held_out = ragged([20, 25, 30], 2, RNG(0)), ragged([15, 18], 2, RNG(1))
+    (round,) = dagger(data, held_out, Stack(3), Ridge(1e-3), rng=RNG(0), n_rounds=0, criterion="window")
+    predicted, scale = round.filter.forecast(held_out, 3), data.values.std(axis=0)
+    shares = []
+    for ahead in range(3):
+        errors, of_last = [], []
+        for first, last in ((0, 15), (15, 33)):
+            for t in range(first + 1, last - 2):  # whole futures, with a row before them
+                truth = held_out.values[t + ahead]
+                errors.append(np.sum(((predicted[t, ahead] - truth) / scale) ** 2))
+                of_last.append(np.sum(((held_out.values[t - 1] - truth) / scale) ** 2))
+        shares.append(np.mean(errors) / np.mean(of_last))
+    assert round.error == pytest.approx((shares[0] + np.mean(shares)) / 2, rel=1e-12)

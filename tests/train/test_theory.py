@@ -182,7 +182,7 @@ def test_the_rollout_loss_of_forward_training_is_the_mean_of_its_regression_loss
     beliefs = filter.run(train)[0].reshape(60, 12, 4)
     rolled = np.mean([np.sum((beliefs[:, t] - ((x[:, t : t + 2] - mean) / unit).reshape(60, 4)) ** 2) / 60
                       for t in range(1, 11)])  # fmt: skip
-    _, _, _, training = begin(ground(train, Stack(2), "history", Recipe()), Ridge(1e-4), "history", Recipe(), rng)
+    training = begin(ground(train, Stack(2), "history", Recipe()), Ridge(1e-4), "history", Recipe(), rng).training
     z = roll(filter, room(filter, training.table.layout)).z.reshape(12, 60, -1)  # scheduled: time by time
     y = training.y.reshape(10, 60, -1)
     losses = [np.mean(np.sum((F(z[t]) - y[t]) ** 2, axis=1)) for t, F in enumerate(filter.regressors)]

@@ -1,0 +1,100 @@
+"""Compiled code: chosen by size, absent without harm, and never in a pickle."""
+
+import logging
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import psimlearn.filter
+from psimlearn.filter import Stack, compiling
+from psimlearn.filter.compiling import ALONE, AT_ONCE, LEAST_ROWS, STEPPED, kernels_for
+from psimlearn.filter.live import Live
+from random_filters import RNG, WINDOW, N, made
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """The kernels are looked for again, before and after."""
+    compiling._kernels.cache_clear()
+    yield
+    compiling._kernels.cache_clear()
+
+
+def test_small_jobs_and_wide_filters_stay_with_numpy() -> None:
+    with patch.object(compiling, "_kernels", lambda: "kernels"):
+        assert kernels_for(AT_ONCE, AT_ONCE, LEAST_ROWS) == "kernels"
+        assert kernels_for(AT_ONCE + 1, AT_ONCE, LEAST_ROWS) is None
+        assert kernels_for(AT_ONCE, AT_ONCE, LEAST_ROWS - 1) is None
+        assert kernels_for(AT_ONCE + 1, ALONE, LEAST_ROWS) == "kernels"
+        assert kernels_for(STEPPED, STEPPED) == "kernels"
+
+
+def test_numpy_runs_small_filters_without_numba_and_if_numba_fails(
+    fresh: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compiling, "find_spec", lambda _: None)
+    assert kernels_for(1, STEPPED) is None
+    assert not caplog.records
+    compiling._kernels.cache_clear()
+    monkeypatch.setattr(compiling, "find_spec", lambda _: True)
+    monkeypatch.delattr(psimlearn.filter, "kernels", raising=False)
+    monkeypatch.setitem(sys.modules, "psimlearn.filter.kernels", None)
+    assert kernels_for(1, STEPPED) is None
+    assert "numba is installed and cannot be used" in caplog.text
+
+
+def test_a_long_wait_is_explained_once(fresh: None, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("numba")
+    with caplog.at_level(logging.WARNING, "psimlearn"), patch.object(compiling, "SECONDS", -1.0):
+        kernels_for(1, STEPPED)
+        kernels_for(1, STEPPED)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "compiled" in caplog.text
+
+
+@pytest.mark.parametrize("lags", [1, 3])
+def test_a_compiled_stream_takes_gaps_views_and_copies_as_numpy_does(lags: int) -> None:
+    pytest.importorskip("numba")
+    filter = made("linear", Stack(WINDOW), "none", lags, "mean", True, True, 3)
+    rows = RNG(0).standard_normal((60, N))
+    rows[20, 0] = rows[21] = np.nan
+    live = Live(filter)
+    assert live._streams._step is not None  # type: ignore[union-attr]
+    with patch("psimlearn.filter.streams.kernels_for", lambda *_: None):
+        plain = Live(filter)
+        assert plain._streams._step is None  # type: ignore[union-attr]
+    apart = np.asfortranarray(rows)  # rows are not contiguous
+    apart.setflags(write=False)
+    for t in range(len(rows)):
+        live.update(apart[t])
+        plain.update(rows[t])
+        np.testing.assert_allclose(live.belief, plain.belief, rtol=0, atol=1e-12)
+        assert live.unseen == plain.unseen
+        if t % 7 == 0:
+            live = [pickle.loads(pickle.dumps(live)), live.copy()][t % 2]
+        if t == 40:
+            live.reset()
+            plain.reset()
+    assert b"numba" not in pickle.dumps(live)
+    with pytest.raises(ValueError, match="finite"):
+        live.update(np.array([np.inf, 0.0]))
+
+
+def test_numba_is_imported_only_where_it_runs() -> None:
+    code = (
+        "import sys, numpy as np, psimlearn\n"
+        "from psimlearn.filter import Filter, Stack\n"
+        "sys.path.insert(0, 'tests')\n"
+        "from random_filters import drawn, made\n"
+        "filter = made('linear', Stack(2), 'none', 1, 'mean', False, True, 0)\n"
+        "filter.run(drawn(False, 'none', 0))\n"
+        "filter.step(filter.start(1), np.zeros((1, 2)))\n"
+        "print('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
