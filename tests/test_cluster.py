@@ -1,10 +1,16 @@
-"""A Dask cluster of separate processes: the same bits as in one process, also if a worker dies in the middle."""
+"""A Dask cluster of separate processes: the same bits as in one process, also if a worker dies in the middle.
 
+Clients that lose their connection live in processes of their own, `python test_cluster.py`: a client that tries to
+reconnect cannot be closed, and would leave its threads and sockets to the tests that follow.
+"""
+
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,20 +72,31 @@ def worker(folder: Path) -> subprocess.Popen[bytes]:
     return started(folder, "dask_worker", *options)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, list[subprocess.Popen[bytes]], Path]]:
-    """A client of a scheduler with three workers, and their processes; the tests that kill some of them come last."""
-    tmp_path = tmp_path_factory.mktemp("cluster")
-    processes = [started(tmp_path, "dask_scheduler", "--port", "0", "--no-dashboard", "--no-show")]
-    processes += [worker(tmp_path) for _ in range(3)]
+@contextmanager
+def running(home: Path, n_workers: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The processes of a scheduler and its workers; the test may kill some and add others."""
+    processes = [started(home, "dask_scheduler", "--port", "0", "--no-dashboard", "--no-show")]
+    processes += [worker(home) for _ in range(n_workers)]
     try:
-        with distributed.Client(scheduler_file=str(tmp_path / "scheduler.json"), timeout=60) as client:
-            client.wait_for_workers(3, timeout=60)
-            yield client, processes, tmp_path
+        yield processes
     finally:
         for process in processes:
             process.kill()
             process.wait()
+
+
+def client_of(home: Path, n_workers: int) -> Any:
+    client = distributed.Client(scheduler_file=str(home / "scheduler.json"), timeout=60)
+    client.wait_for_workers(n_workers, timeout=60)
+    return client
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, list[subprocess.Popen[bytes]], Path]]:
+    """A client of a scheduler with three workers, and their processes."""
+    home = tmp_path_factory.mktemp("cluster")
+    with running(home, 3) as processes, client_of(home, 3) as client:
+        yield client, processes, home
 
 
 class Disaster(Watch):
@@ -100,13 +117,6 @@ class Disaster(Watch):
             self.harm()
         self.rounds += self.trains and stage == "training"
         return True
-
-
-def killed(cluster: Any, victim: int) -> None:
-    """Kill a process of the cluster, and start another worker."""
-    _, processes, home = cluster
-    os.kill(processes[victim].pid, signal.SIGKILL)
-    processes.append(worker(home))
 
 
 def test_engines_give_the_same_bits(folder: Path, alone: bytes, cluster: Any) -> None:
@@ -140,39 +150,71 @@ def test_recordings_in_memory_can_be_sent() -> None:
 
 
 def test_a_worker_dies_and_another_joins(folder: Path, alone: bytes, cluster: Any) -> None:
-    watch = Disaster(lambda: killed(cluster, 1))
-    assert bits(learnt(folder, Dask(cluster[0]), watch)) == alone
+    client, processes, home = cluster
+
+    def replaced() -> None:
+        os.kill(processes[1].pid, signal.SIGKILL)
+        processes.append(worker(home))
+
+    watch = Disaster(replaced)
+    assert bits(learnt(folder, Dask(client), watch)) == alone
     assert watch.done
-    assert cluster[1][1].wait(10) == -signal.SIGKILL
+    assert processes[1].wait(10) == -signal.SIGKILL
 
 
 def test_after_a_dropped_connection_a_fit_goes_on_or_can_go_on(
     folder: Path, alone: bytes, tmp_path: Path, cluster: Any
 ) -> None:
-    with distributed.Client(scheduler_file=str(cluster[2] / "scheduler.json"), timeout=60) as client:
-        watch = Disaster(lambda: client.sync(_dropped, client))
-        found, words = b"", ""
-        try:
-            found = bits(learnt(folder, Dask(client), watch, tmp_path / "kept"))
-        except PsimlearnError as error:
-            words = str(error)
-    assert watch.done
+    client, _, home = cluster
+    words, found = learnt_elsewhere(folder, home, tmp_path / "kept")
     if words:
         assert "the cluster was lost during the pass 'round'" in words
-        found = bits(learnt(folder, Dask(cluster[0]), Watch(), tmp_path / "kept"))
+        found = bits(learnt(folder, Dask(client), Watch(), tmp_path / "kept"))
     assert found == alone
 
 
-async def _dropped(client: Any) -> None:
-    """Break the connection of a client to its scheduler."""
-    client.scheduler_comm.comm.abort()
-
-
 def test_a_lost_scheduler_is_an_error_in_words_and_the_fit_can_go_on(
-    folder: Path, alone: bytes, tmp_path: Path, cluster: Any
+    folder: Path, alone: bytes, tmp_path: Path
 ) -> None:
-    with pytest.raises(PsimlearnError, match="the cluster was lost during the pass 'round'"):
-        learnt(folder, Dask(cluster[0]), Disaster(lambda: killed(cluster, 0)), tmp_path / "kept")
+    with running(tmp_path, 2) as processes:
+        words, _ = learnt_elsewhere(folder, tmp_path, tmp_path / "kept", processes[0].pid)
+        assert processes[0].wait(10) == -signal.SIGKILL
+    assert "the cluster was lost during the pass 'round'" in words
     watch = Disaster(lambda: None)
     assert bits(learnt(folder, InTurn(), watch, tmp_path / "kept")) == alone
     assert watch.rounds
+
+
+def learnt_elsewhere(folder: Path, home: Path, kept: Path, *scheduler: int) -> tuple[str, bytes]:
+    """The error in words and the bits learnt by a process whose connection, or whose scheduler, is lost meanwhile."""
+    command = [sys.executable, __file__, *map(str, (folder, home, kept, *scheduler))]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
+    told = json.loads(ended.stdout.splitlines()[-1])
+    assert told["harmed"]
+    return told["words"], bytes.fromhex(told["bits"])
+
+
+def unlucky(folder: str, home: str, kept: str, *scheduler: str) -> None:
+    """Fit on a cluster, lose it in the middle, and print the outcome."""
+    client = client_of(Path(home), 2)
+
+    async def dropped() -> None:
+        client.scheduler_comm.comm.abort()
+
+    def harm() -> None:
+        if scheduler:
+            os.kill(int(scheduler[0]), signal.SIGKILL)
+        else:
+            client.sync(dropped)
+
+    watch, words, found = Disaster(harm), "", b""
+    try:
+        found = bits(learnt(Path(folder), Dask(client), watch, Path(kept)))
+    except PsimlearnError as error:
+        words = str(error)
+    print(json.dumps({"harmed": watch.done, "words": words, "bits": found.hex()}), flush=True)
+    os._exit(0)  # without closing the client, which may still try to reconnect
+
+
+if __name__ == "__main__":
+    unlucky(*sys.argv[1:])
