@@ -250,7 +250,10 @@ def test_a_bank_equals_each_stream_alone(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["lags last", "forward gaps open"])
 def test_streams_do_not_touch_each_other(case: str) -> None:
-    """One stream diverges, misses a row, and starts again: the other streams stay the same."""
+    """One stream diverges, misses a row, and starts again: the other streams stay the same.
+
+    Up to rounding: streams with and without open gaps are computed apart, and products of other sizes round otherwise.
+    """
     filter, _ = learnt(case)
     x = np.random.default_rng(0).standard_normal((9, 3, 2))
     wild = x.copy()
@@ -258,8 +261,8 @@ def test_streams_do_not_touch_each_other(case: str) -> None:
     quiet, loud = Live(filter, 3), Live(filter, 3)
     drive(quiet, x, None)
     drive(loud, wild, None, lambda t: loud.reset(1) if t == 7 else None)
-    np.testing.assert_array_equal(quiet.belief[[0, 2]], loud.belief[[0, 2]])
-    np.testing.assert_array_equal(quiet.log_likelihood[[0, 2]], loud.log_likelihood[[0, 2]])
+    np.testing.assert_allclose(quiet.belief[[0, 2]], loud.belief[[0, 2]], rtol=1e-13)
+    np.testing.assert_allclose(quiet.log_likelihood[[0, 2]], loud.log_likelihood[[0, 2]], rtol=1e-13)
 
 
 @pytest.mark.parametrize("case", ["lags last", "forward", "inputs"])

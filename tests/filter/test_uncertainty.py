@@ -212,7 +212,7 @@ def test_beliefs_that_know_their_variance_are_more_likely_where_it_changes(
     E[x^2] is no linear function of observations, so random features gain, and a linear filter loses nothing.
     """
     rng = RNG(0)
-    train, validation, test = (noisier_when_high(m, rng, mean) for m in (100, 50, 400))
+    train, validation, test = (noisier_when_high(m, rng, mean) for m in (200, 100, 400))
     score = {
         features: mean_score(
             PSIM(
