@@ -369,8 +369,6 @@ def test_future_inputs() -> None:
     with pytest.raises(DataError, match=r"future_inputs, .* required a finite number"):
         live.forecast(2, future_inputs=np.full((2, 2), np.nan))
     with pytest.raises(DataError, match=r"required the inputs of the next 5 rows, received none.*at most 3"):
-        DataError, match="future_inputs: required the inputs of the next 5 rows, received none.*at most 3"
-    ):
         live.predict(5)
     assert live.predict(3).shape == (2,)
 
