@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -40,6 +41,7 @@ BAD: dict[str, list[Any]] = {
     "seed": ["x", np.nan, -1, 1.5, HUGE, [1], True],
     "coverage": [*(value for value in NUMBER if value is not None), 0, 1, 0.9999],
     "object": ["x", 3, np.nan, int],
+    "list": ["xy", 3, np.nan, int],
 }
 
 
@@ -298,7 +300,29 @@ FUNCTIONS = [
         )
     ),
 ]
-CASES = [*LEARNERS, *VALUES, *ESTIMATOR, *FUNCTIONS]
+RECORDINGS = [
+    *settings_of(
+        lambda **given: Trajectories.of(several(), **given), names=("list", ["a", "b"]), ids=("list", list("abcdefgh"))
+    ),
+    *settings_of(
+        lambda **given: Trajectories.from_frame(pd.DataFrame({"a": [1.0, 2], "b": [1.0, 2]}), **given),
+        channels=("list", ["a"]),
+        inputs=("list", ["a"]),
+        hints=("list", ["a"]),
+    ),
+    *settings_of(
+        lambda **given: data().split(**used({"fraction": 0.5, "rng": RNG(0)}, given)),
+        fraction=("share", 0.5),
+        rng=("rng", RNG(0)),
+    ),
+    *settings_of(lambda **given: data().blocks(**used({"length": 5}, given)), length=("count", 4), gap=("from 0", 0)),
+]
+ANSWERS = [
+    *settings_of(lambda **given: model().score_samples(several(), **given), relative=("switch", True)),
+    *settings_of(lambda **given: model().reduced(**given), tolerance=("share", 0.1)),
+    *settings_of(lambda **given: model().state_space(**given), tolerance=("share", 0.1)),
+]
+CASES = [*LEARNERS, *VALUES, *ESTIMATOR, *FUNCTIONS, *RECORDINGS, *ANSWERS]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{i} {case.name}" for i, case in enumerate(CASES)])
@@ -343,3 +367,10 @@ def test_a_path_is_a_text_or_a_path(path: Any) -> None:
 def test_verbose_is_a_switch_a_number_or_a_watch(verbose: Any) -> None:
     with pytest.raises(SettingsError, match="verbose"):
         fit(verbose=verbose)
+
+
+@pytest.mark.parametrize("write", [lambda path: model().report(path), lambda path: model().export(path, "json")])
+def test_pages_and_exports_need_a_path(write: Callable[[Any], None]) -> None:
+    for wrong in (5, None, ["x"]):
+        with pytest.raises(SettingsError, match="path: required a text or a Path, received"):
+            write(wrong)

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterable
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,9 +14,11 @@ __all__ = [
     "ROOM",
     "counts",
     "generator",
+    "listing",
     "number",
     "one_of",
     "optional",
+    "path_of",
     "room_for",
     "seed",
     "share",
@@ -99,6 +103,20 @@ def one_of(value: Any, words: tuple[str, ...], name: str) -> Any:
     if not (isinstance(value, str) and value in words):
         raise SettingsError(f"{name}: required one of {words}, received {shown(value)}.")
     return value
+
+
+def listing(value: Any, name: str, entries: str = "names") -> Any:
+    """A list, or anything else with entries; no text, whose letters would be taken as entries."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise SettingsError(f"{name}: required a list of {entries}, received {shown(value)}.")
+    return value
+
+
+def path_of(value: Any, name: str = "path") -> Path:
+    """A path, from a path or a text."""
+    if not isinstance(value, str | PathLike):
+        raise SettingsError(f"{name}: required a text or a Path, received {shown(value)}.")
+    return Path(value)
 
 
 def seed(value: Any, name: str = "seed") -> int | None:

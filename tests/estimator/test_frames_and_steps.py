@@ -120,6 +120,19 @@ def test_a_long_frame_is_asked_what_it_is() -> None:
     assert fitted.forecast(indexed, 3).shape == (24, 2)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [["secret"] * 3, [{"a": "secret"}] * 3, [777.0, 777.0], pd.Series([777.0] * 9), np.array(["secret"] * 3)],
+    ids=["words", "dictionaries", "numbers", "series", "array"],
+)
+def test_other_forms_are_refused_without_data(wrong: Any) -> None:
+    for refuse in (PSIM(**ONE).fit, model().predict, model().partial_fit):
+        with pytest.raises(DataError) as error:
+            refuse(wrong)
+        assert "secret" not in str(error.value)
+        assert "777" not in str(error.value)
+
+
 def test_dictionaries_of_frames() -> None:
     frames = {f"r{i}": table(part) for i, part in enumerate(several())}
     fitted = PSIM(**ONE).fit(frames)

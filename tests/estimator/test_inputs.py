@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from psimlearn import PSIM, Trajectories
-from psimlearn.errors import SettingsError
+from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.live import Live
 
 WINDOW, LENGTH, N_TEST = 5, 100, 4000
@@ -155,6 +155,12 @@ def test_the_report_names_both_errors(kind: str, tmp_path: Path) -> None:
         strict=True,
     ):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_beyond_the_belief_inputs_are_asked_for() -> None:
+    model, (recordings, *_) = fitted("at once"), unseen("at once")
+    with pytest.raises(DataError, match=rf"of the next {WINDOW + 1} rows, received none.*at most {WINDOW} steps"):
+        model.forecast(recordings[:3], WINDOW + 1)
 
 
 def test_without_inputs_nothing_is_said_of_them() -> None:

@@ -145,6 +145,20 @@ def test_notes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         {"recipe": "as published"},
         {"report": {}},
         {"report": notes["report"] | {"data": {}}},
+        *(
+            {"report": notes["report"] | {"columns": columns}}
+            for columns in (
+                [1],
+                {"id": [1]},
+                {"inputs": "ab"},
+                {"channels": 5},
+                {"channels": [[1]]},
+                {"hints": {"a": 1}},
+                {"categories": 5},
+                {"categories": {"a": "xy"}},
+                {"categories": {"a": [None]}},
+            )
+        ),
         {"n_rounds": -1},
         {"n_rounds": 10**9},
         {"n_rounds": True},

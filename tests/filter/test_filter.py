@@ -9,7 +9,7 @@ import pytest
 
 from oracles import loop_beliefs, ragged
 from psimlearn.datasets import random_system
-from psimlearn.errors import DataError
+from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter import Feedback, Filter, Linear, Scaling, SecondMoment, Stack, StackSquares, State
 from psimlearn.filter.gaps import conditional_fill, error_covariance
 from psimlearn.filter.rollout import rolled
@@ -232,13 +232,19 @@ def test_rank_compresses_what_is_fed_back_not_what_is_predicted() -> None:
     assert filter.run(data)[0].shape == (len(data.values), 6)
 
 
+@pytest.mark.parametrize("n_streams", [1.5, 0, -1, "x", float("nan"), True, 10**12])
+def test_a_number_of_streams_that_is_none_is_refused(n_streams: Any) -> None:
+    with pytest.raises(SettingsError, match="n_streams: required"):
+        learnt("linear")[0].start(n_streams)
+
+
 def test_inputs_are_required_where_they_were_learnt_with() -> None:
     filter, data = learnt("inputs")
     with pytest.raises(DataError, match="required 2 channels and 2 inputs as in training, received 2 channels and 0"):
         filter.run(replace(data, inputs=None))
-    with pytest.raises(DataError, match="learnt with inputs"):
+    with pytest.raises(DataError, match="inputs: required the inputs of every row as in training, received none"):
         filter.step(filter.start(1), np.zeros((1, 2)))
-    with pytest.raises(DataError, match="learnt with inputs"):
+    with pytest.raises(DataError, match="future_inputs: required the inputs of the next 5 rows, received none"):
         filter.ahead(filter.start(1), 5)
     with pytest.raises(DataError, match="future_inputs: required 5 rows ahead, received 4"):
         filter.ahead(filter.start(1), 5, np.zeros((1, 4, 2)))

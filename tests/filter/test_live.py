@@ -368,7 +368,7 @@ def test_future_inputs() -> None:
         live.forecast(5, future_inputs=np.zeros((4, 2)))
     with pytest.raises(DataError, match=r"future_inputs, .* required a finite number"):
         live.forecast(2, future_inputs=np.full((2, 2), np.nan))
-    with pytest.raises(DataError, match="learnt with inputs"):
+    with pytest.raises(DataError, match=r"required the inputs of the next 5 rows, received none.*at most 3"):
         live.predict(5)
     assert live.predict(3).shape == (2,)
 

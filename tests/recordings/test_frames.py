@@ -145,6 +145,25 @@ def test_two_levels_of_an_index_are_id_and_time() -> None:
     assert_array_equal(named.values, made.values)
 
 
+@pytest.mark.parametrize("names", [["t", "id"], ["Time", None], [None, "Run"], ["t", "machine_id"]])
+def test_levels_that_are_called_the_other_way_round_are_time_and_id(names: list[Any]) -> None:
+    frame = pd.DataFrame(LONG)
+    expected = Trajectories.from_frame(frame, id="id", time="t")
+    made = received(frame.set_index(["t", "id"]).rename_axis(names)).trajectories
+    assert_array_equal(made.values, expected.values)
+    assert (made.ids, made.step) == (expected.ids, 1.0)
+    unnamed = frame.set_index(["id", "t"]).rename_axis([None, None])
+    assert received(unnamed).trajectories.ids == expected.ids
+
+
+@both
+def test_any_column_of_ids_and_any_column_of_dates_are_asked_for(Frame: Any) -> None:
+    with pytest.raises(DataError, match=r"Call Trajectories.from_frame\(frame, id='Machine_ID', time='ts'\)"):
+        received(Frame({"Machine_ID": [1, 1], "part_id": [1, 2], "ts": [0.0, 1], "x": [0.5, 2]}))
+    with pytest.raises(DataError, match=r"call Trajectories.from_frame\(frame, time='started'\)"):
+        received(Frame({"started": pd.to_datetime(["2024-01-01", "2024-01-02"]), "x": [0.5, 2]}))
+
+
 def test_other_indices() -> None:
     frame = pd.DataFrame(LONG)
     with pytest.raises(DataError, match=r"index of two levels, the id and the time, received 3: \['id', 't', 'x'\]"):

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -447,6 +448,21 @@ def test_numbers_are_counted_before_they_are_read(tmp_path: Path, monkeypatch: p
         with pytest.raises(DataError, match=f"{path.name}: required at most 500000 bytes of numbers"):
             tables.read(path)
     assert len(tables.read(written(commas, "a,b,c,d\n" + ",,,1\n" * 1_000)).values) == 1_000
+
+
+def test_reading_takes_a_small_multiple_of_the_numbers(tmp_path: Path) -> None:
+    """A file of a few bytes may hold numbers up to the limit: the memory must not be many times these numbers."""
+    path = tmp_path / "a.parquet"
+    pa.parquet.write_table(pa.table({"a": np.ones(300_000), "b": np.ones(300_000)}), path)
+    tables.read(path)  # imports
+    tracemalloc.start()
+    try:
+        data = tables.read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(data.values) == 300_000
+    assert peak < 4 * data.values.nbytes
 
 
 def test_gzipped_text_is_counted_while_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

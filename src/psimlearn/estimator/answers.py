@@ -117,7 +117,7 @@ def score_samples(model: Any, X: Any, relative: bool = False) -> Any:
     With `relative`, less its expectation: comparable between rows of which more or less was known, as first rows.
     """
     given = asked(model, X)
-    nats = model.filter_.log_likelihood(given.trajectories, relative=relative)
+    nats = model.filter_.log_likelihood(given.trajectories, relative=switch(relative, "relative"))
     return given.returned(nats, names=["log_likelihood"])
 
 

@@ -1,5 +1,6 @@
 """Recordings as an estimator receives them: `fit` remembers their channels, and all other methods require the same."""
 
+import re
 import warnings
 from typing import Any
 
@@ -91,9 +92,9 @@ def _table(estimator: Any, rows: Any, reset: bool, least_rows: int) -> Any:
     try:
         return validate_data(estimator, rows, reset=reset, ensure_all_finite="allow-nan", ensure_min_samples=least_rows)
     except ValueError as error:
-        if "strings" in str(error):
-            raise DataError(f"{error} Symbols are learnt with features='onehot'.") from error
-        raise
+        said = re.sub(r"\narray=.*\n", " ", str(error), flags=re.DOTALL)  # scikit-learn prints the data there
+        symbols = " Symbols are learnt with features='onehot'." if "strings" in said else ""
+        raise DataError(f"{said}{symbols}") from None
 
 
 def remember(estimator: Any, n: int, names: tuple[str, ...] | None) -> None:

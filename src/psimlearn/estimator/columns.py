@@ -9,7 +9,7 @@ from psimlearn.recordings.roles import Roles
 
 __all__ = ["check_columns", "columns_known", "columns_noted"]
 
-NAMES, LISTS = ("id", "time", "time_format"), ("inputs", "hints")
+NAMES, LISTS = ("id", "time", "time_format"), ("channels", "inputs", "hints")
 
 
 def columns_noted(roles: Roles | None) -> dict[str, Any]:
@@ -47,8 +47,18 @@ def check_columns(report: Any) -> None:
     """Refuse columns in a file, which may be forged, that are no names and no words."""
     noted = report.get("columns") or {}
     require(isinstance(noted, dict), f"columns: required a dictionary, received {shown(noted)}")
-    names = [noted.get(what) for what in NAMES if noted.get(what) is not None]
-    names += [name for what in LISTS for name in noted.get(what) or ()]
-    names += list(noted.get("categories") or {})
-    require(all(isinstance(name, str) for name in names), "columns: required names, received something else")
+    for what in NAMES:
+        name = noted.get(what)
+        require(name is None or isinstance(name, str), f"columns, {what}: required a name, received {shown(name)}")
+    for what in LISTS:
+        names = noted.get(what) or []
+        require(_are(str, names), f"columns, {what}: required a list of names, received {shown(names)}")
+    categories = noted.get("categories") or {}
+    words = isinstance(categories, dict) and all(_are(str | int | float, words) for words in categories.values())
+    require(words, f"columns, categories: required lists of words, received {shown(categories)}")
     columns_known(report)  # an error unless words are distinct
+
+
+def _are(kind: Any, entries: Any) -> bool:
+    """Whether these are a list of entries of a kind."""
+    return isinstance(entries, list | tuple) and all(isinstance(entry, kind) for entry in entries)

@@ -9,6 +9,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from psimlearn.checks import path_of
 from psimlearn.estimator.channels import asked
 from psimlearn.export import export as written
 from psimlearn.filter.statespace import StateSpace
@@ -64,4 +65,4 @@ def export(
         tolerance: for JSON, the least Hankel singular value to keep, as a share of the largest; 0 keeps all states.
     """
     check_is_fitted(model)
-    written(model.filter_, path, format, precision=precision, tolerance=tolerance)
+    written(model.filter_, path_of(path), format, precision=precision, tolerance=tolerance)

@@ -6,11 +6,11 @@ by its name when a method is called, as a program of a user would do.
 
 from importlib import import_module
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from psimlearn.checks import path_of
 from psimlearn.errors import DataError
 from psimlearn.estimator.channels import asked
 from psimlearn.evaluate import errors_by_horizon
@@ -70,6 +70,7 @@ def report(model: Any, path: str | PathLike[str], X: Any = None) -> None:
             has held out.
     """
     check_is_fitted(model)
+    place = path_of(path)
     data = _held_out(model) if X is None else asked(model, X).trajectories
     if model.held_out_ or model.rounds_:
         made = {"recordings": "the recordings that fit held out"} if X is None else {}
@@ -79,7 +80,7 @@ def report(model: Any, path: str | PathLike[str], X: Any = None) -> None:
         page = import_module("psimlearn.report").model_page(
             model.filter_, model.report_, data, {"PSIM": errors.tolist()}
         )
-    with atomic(Path(path)) as file:
+    with atomic(place) as file:
         file.write(page.encode("utf-8"))
 
 

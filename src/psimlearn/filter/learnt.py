@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from psimlearn.checks import room_for, whole
 from psimlearn.errors import DataError
 from psimlearn.filter.features import Features, Variances
 from psimlearn.filter.gaps import conditional_fill
@@ -127,7 +128,7 @@ class Learnt:
         if self.input_scaling is None:
             return np.empty((b, 0))
         if u is None:
-            raise DataError("this filter was learnt with inputs: give the inputs of every row, and future_inputs.")
+            raise DataError("inputs: required the inputs of every row as in training, received none.")
         return controls(self.input_scaling, u, u if next_u is None else next_u, self.feedthrough)
 
 
@@ -149,7 +150,9 @@ def remembered(function: Callable[[Learnt], Of]) -> Callable[[Learnt], Of]:
 
 def start(filter: Learnt, n_streams: int = 1) -> State:
     """The state of streams of which nothing was seen yet."""
-    n, clock = len(filter.scaling.mean), np.zeros(n_streams, dtype=np.int64)
+    n = len(filter.scaling.mean)
+    room_for("n_streams", whole(n_streams, "n_streams"), max(filter.initial.size, filter.lags * n))
+    clock = np.zeros(n_streams, dtype=np.int64)
     belief, recent = np.tile(filter.initial, (n_streams, 1)), np.zeros((n_streams, filter.lags, n))
     unrest = None if filter.local is None else np.ones((n_streams, n))
     return State(belief, recent, clock, np.zeros_like(clock), np.zeros_like(clock), None, unrest)

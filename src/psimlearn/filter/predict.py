@@ -230,6 +230,11 @@ def _read(
         raise DataError(f"future_inputs: required {steps} rows ahead, received {future_inputs.shape[1]}.")
     inside = blocks(state.belief)[:, : steps if future_inputs is None else 1]
     known, read = inside.shape[1], -1 if future_inputs is None else 0
+    if future_inputs is None and filter.input_scaling is not None and steps > known:
+        raise DataError(
+            f"future_inputs: required the inputs of the next {steps} rows, received none. Without them, predictions "
+            f"end with the belief, after {known} rows: give future_inputs, or use at most {known} steps."
+        )
     rows = np.empty((len(inside), steps, inside.shape[2]))
     rows[:, :known] = inside
     for j, m in enumerate(_advanced(filter, state, steps - known, future_inputs), known):

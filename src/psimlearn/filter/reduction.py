@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from psimlearn.checks import share
 from psimlearn.errors import SettingsError
 from psimlearn.filter.balance import Reduction, balanced
 from psimlearn.filter.folded import fold
@@ -52,7 +53,7 @@ def reduced(filter: Model, tolerance: float = 0.01, recordings: Trajectories | N
     Returns:
         A filter that feeds back less; the filter itself if no smaller one meets the tolerance.
     """
-    if not 0 < tolerance < 1:
+    if not share(tolerance, "tolerance"):
         raise SettingsError(f"tolerance: required a number between 0 and 1, received {tolerance!r}.")
     regressor = filter.regressors[0]
     if not has_innovations(filter) or not isinstance(regressor, Linear):

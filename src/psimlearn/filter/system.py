@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from psimlearn.checks import share
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.balance import Reduction, balanced
 from psimlearn.filter.scaling import Scaling
@@ -109,9 +110,7 @@ def reduced(model: Model, tolerance: float = 1e-12) -> Model:
         model: a linear model.
         tolerance: the least Hankel singular value to keep, as a share of the largest; 0 keeps all states.
     """
-    if not 0 <= tolerance < 1:
-        raise SettingsError(f"tolerance: required a number from 0 to below 1, received {tolerance!r}.")
-    if tolerance == 0:
+    if share(tolerance, "tolerance") == 0:
         return _at_rest(model)
     n_scale, p_scale, start = model.scaling.scale, model.input_scaling.scale, model.start
     K, C, B = model.K * n_scale, model.C / n_scale[:, None], (model.B - model.K @ model.D) * p_scale

@@ -51,11 +51,13 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
         time_format: how times are written, as in `datetime.strptime`; by default as numbers or in ISO 8601.
     """
     groups = _rows_by_id(table.kept[roles.id], roles.id)
-    order = np.concatenate(list(groups.values()))
+    order = next(iter(groups.values())) if len(groups) == 1 else np.concatenate(list(groups.values()))
     offsets = np.cumsum([0, *map(len, groups.values())])
     ids = tuple(groups)
     parts = [_channels(table, roles), _encoded(table, roles.inputs, roles.categories), table.numbers(roles.hints)]
-    values, source, times, step = np.concatenate(parts, axis=1)[order], order, None, None
+    values, source, times, step = _beside(parts), order, None, None
+    if len(groups) > 1:  # else the rows are in order, and a copy of them may fill the memory
+        values = values[order]
     if roles.time is not None:
         column = [table.kept[roles.time][row] for row in order]
         found = times_of(column, time_format, f"column {roles.time!r}, ")
@@ -92,7 +94,13 @@ def _rows_by_id(cells: Sequence[Hashable], name: str) -> dict[Any, Int[np.ndarra
             f"column {name!r}, frame row {rows[None][0][0]}: required a trajectory id, received an empty cell. Fill it "
             "in or drop the row."
         )
-    return {id: np.concatenate(runs) for id, runs in rows.items()}
+    return {id: runs[0] if len(runs) == 1 else np.concatenate(runs) for id, runs in rows.items()}
+
+
+def _beside(parts: Sequence[Float[np.ndarray, "rows _"]]) -> Float[np.ndarray, "rows _"]:
+    """All columns in one array; those of a single part as they are."""
+    filled = [part for part in parts if part.shape[1]]
+    return filled[0] if len(filled) == 1 else np.concatenate(parts, axis=1)
 
 
 def _channels(table: Table, roles: Roles) -> Float[np.ndarray, "rows n"]:

@@ -23,9 +23,14 @@ def numbers(column: "nw.Series[Any]", where: str) -> Float[np.ndarray, " rows"]:
     if column.dtype == nw.Object and all(map(is_number, column.to_list())):
         return np.array([np.nan if entry is None else entry for entry in column.to_list()], dtype=np.float64)
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+        advice = (
+            f"If it is the time, call Trajectories.from_frame(frame, time={column.name!r})."
+            if column.dtype.is_temporal()
+            else "Text that stands for symbols is learnt with features='onehot'."
+        )
         raise DataError(
             f"{where}column {column.name!r}: required numbers, received {column.dtype}. Convert it, or leave it out of "
-            "channels, inputs and hints. Text that stands for symbols is learnt with features='onehot'."
+            f"channels, inputs and hints. {advice}"
         )
     return column.cast(nw.Float64).fill_null(float("nan")).to_numpy().astype(np.float64)
 

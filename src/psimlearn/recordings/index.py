@@ -32,7 +32,7 @@ def levels(frame: Any, id: Any, time: Any) -> Keys:
     named = {name: i for i, name in enumerate(index.names) if name is not None and name not in frame.columns}
     found = Keys(named.get(id), named.get(time))
     if index.nlevels == 2 and id is None and time is None:
-        found = Keys(0, 1)
+        found = Keys(1, 0) if _are_swapped(index.names) else Keys(0, 1)
     elif index.nlevels > 1 and not (found.id is not None or found.time is not None):
         raise DataError(
             f"required an index of two levels, the id and the time, received {index.nlevels}: {listed(index.names)}. "
@@ -52,6 +52,13 @@ def from_index(frame: Any, id: Any, time: Any) -> Keys:
     """The id and the time in the index of a pandas frame, as columns; the arguments are those of `levels`."""
     found = levels(frame, id, time)
     return Keys(*(None if i is None else level(frame, i) for i in found))
+
+
+def _are_swapped(names: Any) -> bool:
+    """Whether the names of two levels say that the first is the time, or the second the id."""
+    first, second = ([name] for name in names)
+    said = bool(looks_like(TIMES, first) or looks_like(IDS, second))
+    return said and not (looks_like(IDS, first) or looks_like(TIMES, second))
 
 
 def _is_time(index: Any) -> bool:

@@ -8,15 +8,17 @@ from psimlearn.errors import DataError
 __all__ = ["IDS", "TIMES", "listed", "looks_like", "places"]
 
 IDS = ("id", "recording", "recording_id", "trajectory", "trajectory_id", "trial", "run", "episode", "unique_id")
-TIMES = ("time", "t", "timestamp", "datetime", "date", "ds", "seconds", "time_s")
+TIMES = ("time", "t", "ts", "timestamp", "datetime", "date", "ds", "seconds", "time_s")
 """Names, in small letters, that tell the meaning of a column."""
 MOST = 10
 """So many names are shown in a message."""
 
 
 def looks_like(known: Sequence[str], names: Sequence[Any]) -> list[Any]:
-    """The names among `names` that tell a meaning: `IDS` or `TIMES`."""
-    return [name for name in names if isinstance(name, str) and name.strip().lower() in known]
+    """The names among `names` that tell a meaning, `IDS` or `TIMES`; where none is in `IDS`, names that end in _id."""
+    small = {name: name.strip().lower() for name in names if isinstance(name, str)}
+    exact = [name for name in names if small.get(name) in known]
+    return exact or [name for name in names if known is IDS and small.get(name, "").endswith("_id")]
 
 
 def places(received: Sequence[str], required: Sequence[str], where: str, like: str) -> list[int]:

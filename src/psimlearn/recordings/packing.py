@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from psimlearn.checks import listing
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet, Symbol, sequences_of
 from psimlearn.recordings.arrays import called, check_same_lengths, is_list_of_objects, stacked, turned
@@ -43,6 +44,9 @@ def packed(
     step: float | None = None,
 ) -> Packed:
     """Pack recordings of numbers; the arguments are those of `Trajectories.of`."""
+    for what, given in (("names", names), ("ids", ids)):
+        if given is not None:
+            listing(given, what, what)
     parts, carried_names = _by_name(_parts(recordings, "recordings"), ids)
     values, offsets = stacked(list(map(_rows, parts)), "recordings", ids)
     return Packed(

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from psimlearn.checks import listing
 from psimlearn.errors import SettingsError
 from psimlearn.recordings.alphabet import Alphabet
 
@@ -35,10 +36,11 @@ class Roles(NamedTuple):
 
 
 def check_roles(roles: Roles) -> None:
-    """Refuse lists where one name is required, and one name where a list is."""
+    """Refuse lists where one name is required, and one name, or no names at all, where a list is."""
     for what in ("id", "time"):
         if not isinstance(getattr(roles, what), Hashable):
             raise SettingsError(f"{what}: required the name of one column, received {getattr(roles, what)!r:.80}.")
     for what in ("channels", "inputs", "hints"):
-        if isinstance(getattr(roles, what), str):
-            raise SettingsError(f"{what}: required a list of names, received {getattr(roles, what)!r:.80}.")
+        given = getattr(roles, what)
+        if given is not None or what != "channels":
+            listing(given, what)

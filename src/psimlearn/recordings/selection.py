@@ -53,7 +53,9 @@ class Table(NamedTuple):
     """Columns of words that nobody asked for."""
 
     def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "rows some"]:
-        """Some columns of numbers."""
+        """Some columns of numbers; all of them without a copy, because they may fill the memory."""
+        if tuple(names) == self.names:
+            return self.values
         places = {name: i for i, name in enumerate(self.names)}
         return self.values[:, [places[name] for name in names]]
 

@@ -158,6 +158,8 @@ def _counts(cells: Sequence[Any]) -> bool:
 def _together(files: Sequence[Path], tables: Sequence[Table]) -> Table:
     """All tables below one another, with the columns of the first in its order."""
     first = tables[0]
+    if len(tables) == 1:  # no copy of numbers that may fill the memory
+        return first
     for file, table in zip(files, tables, strict=True):
         if different := sorted({*first.names, *first.kept} ^ {*table.names, *table.kept}):
             raise DataError(

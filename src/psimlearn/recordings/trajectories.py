@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from psimlearn.checks import generator, number, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.alphabet import Alphabet, Symbol
 from psimlearn.recordings.arrays import (
@@ -245,7 +246,8 @@ class Trajectories(Sequence[Trajectory]):
         >>> len(first), len(second)
         (8, 2)
         """
-        if len(self) < 2 or not 0 < fraction < 1:
+        rng = generator(rng)
+        if len(self) < 2 or not 0 < number(fraction, "fraction") < 1:
             raise SettingsError(
                 "a split needs at least 2 trajectories and a fraction strictly between 0 and 1; received "
                 f"{len(self)} trajectories and {fraction}. Cut one long recording with blocks() first."
@@ -263,9 +265,7 @@ class Trajectories(Sequence[Trajectory]):
         >>> Trajectories.of(np.arange(10.0)[:, None]).blocks(3, gap=1).values[:, 0]
         array([0., 1., 2., 4., 5., 6.])
         """
-        if length < 1 or gap < 0:
-            raise SettingsError(f"blocks need length >= 1 and gap >= 0; received {length} and {gap}.")
-        return self.stretches(blocks_of(self.offsets, length, gap))
+        return self.stretches(blocks_of(self.offsets, whole(length, "length"), whole(gap, "gap", 0)))
 
     def stretches(self, rows: Sequence[Int[np.ndarray, " _"]]) -> "Trajectories":
         """New trajectories, one for each array of packed rows, which must be adjacent and of one trajectory."""
