@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -14,7 +15,8 @@ import psimlearn.filter
 from psimlearn.filter import Stack, compiling
 from psimlearn.filter.compiling import ALONE, AT_ONCE, LEAST_ROWS, STEPPED, kernels_for
 from psimlearn.filter.live import Live
-from random_filters import RNG, WINDOW, N, made
+from psimlearn.recordings.trajectories import Trajectories
+from random_filters import RNG, WINDOW, N, made, one_by_one
 
 
 @pytest.fixture
@@ -83,6 +85,32 @@ def test_a_compiled_stream_takes_gaps_views_and_copies_as_numpy_does(lags: int) 
     assert b"numba" not in pickle.dumps(live)
     with pytest.raises(ValueError, match="finite"):
         live.update(np.array([np.inf, 0.0]))
+
+
+@pytest.mark.parametrize(("lags", "rank"), [(1, False), (3, True)])
+def test_compiled_gaps_of_any_length_take_the_steps_of_the_textbook(lags: int, rank: bool) -> None:
+    pytest.importorskip("numba")
+    filter = made("linear", Stack(WINDOW), "none", lags, "mean", rank, False, 3)
+    filter = replace(filter, feedback=filter.feedback.weighted(0.5))  # so that doubt does not grow without end
+    values = RNG(0).standard_normal((600, N))
+    values[RNG(1).random(values.shape) < 0.1] = np.nan
+    values[100:200, 0] = values[300:340] = values[590:, 1] = np.nan  # more missing entries than a root has columns
+    data = Trajectories.of([values, values[::-1]])
+    from psimlearn.filter import kernels
+
+    with (
+        patch.object(compiling, "LEAST_ROWS", 0),
+        patch.object(kernels, "fill_in_doubt", side_effect=kernels.fill_in_doubt) as looped,
+    ):
+        before, state = filter.run(data)
+        assert looped.call_count == 1
+    np.testing.assert_allclose(before, one_by_one(filter, data), rtol=0, atol=1e-10)
+    with patch.object(compiling, "_kernels", lambda: None):
+        plain = filter.run(data)[1]
+    assert state.doubt is not None
+    assert plain.doubt is not None
+    spreads = [doubt.by_stream(doubt.spread) for doubt in (state.doubt, plain.doubt)]
+    np.testing.assert_allclose(spreads[0], spreads[1], rtol=0, atol=1e-10)
 
 
 def test_numba_is_imported_only_where_it_runs() -> None:

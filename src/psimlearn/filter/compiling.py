@@ -18,9 +18,9 @@ __all__ = ["kernels_for", "padded"]
 
 LEAST_ROWS = 2**15
 """The rows from which a roll is worth compiled code."""
-AT_ONCE, ALONE, STEPPED = 500, 3500, 8192
+AT_ONCE, ALONE, IN_DOUBT, STEPPED = 500, 3500, 16384, 8192
 """The most multiplications of a row up to which compiled code beats the products of numpy: for many recordings at once,
-for one recording, and for one row of a stream."""
+for one recording, for recordings with gaps, and for one row of a stream."""
 SECONDS = 5.0
 """A wait of more seconds is explained."""
 LOG = logging.getLogger("psimlearn")
