@@ -145,7 +145,7 @@ def _narrowed(R: Any) -> int:
         R[c, c] = root
         for i in range(c + 1, k):
             R[i, c] = 0.0
-    return s
+    return int(s)
 
 
 @compiled()
