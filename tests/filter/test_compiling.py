@@ -87,6 +87,29 @@ def test_a_compiled_stream_takes_gaps_views_and_copies_as_numpy_does(lags: int) 
         live.update(np.array([np.inf, 0.0]))
 
 
+@pytest.mark.parametrize("box", [False, True])
+@pytest.mark.parametrize("rank", [False, True])
+@pytest.mark.parametrize(("inputs", "lags"), [("none", 1), ("feedthrough", 3)])
+def test_many_recordings_at_once_take_the_steps_of_the_textbook(inputs: str, lags: int, rank: bool, box: bool) -> None:
+    """Recordings of all lengths: some groups run at once to their end, some recordings go on alone."""
+    pytest.importorskip("numba")
+    filter = made("linear", Stack(WINDOW), inputs, lags, "last", rank, box, 5)
+    lengths = [*[20] * 70, 1, 2, 19, 21, 60]
+    data = Trajectories.of([RNG(length).standard_normal((length, N)) for length in lengths])
+    if inputs != "none":
+        data = replace(data, inputs=RNG(1).standard_normal((len(data.values), 1)))
+    with patch.object(compiling, "LEAST_ROWS", 0):
+        before, state = filter.run(data)
+        for count in (7, 8, 9):  # around the fewest that run at once
+            some = data[:count]
+            np.testing.assert_allclose(filter.run(some)[0], before[: len(some.values)], rtol=0, atol=1e-12)
+    with patch.object(compiling, "_kernels", lambda: None):
+        plain, plain_state = filter.run(data)
+    np.testing.assert_allclose(before, plain, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(state.belief, plain_state.belief, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(before, one_by_one(filter, data), rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize(("lags", "rank"), [(1, False), (3, True)])
 def test_compiled_gaps_of_any_length_take_the_steps_of_the_textbook(lags: int, rank: bool) -> None:
     pytest.importorskip("numba")

@@ -5,8 +5,9 @@ A step of a linear filter, without its box, takes the feedback to
     fed_{t+1} = F fed_t + G known_t + c,        predictions of the next rows = C fed_t + ..
 
 Balanced reduction finds the few directions in which the feedback moves on recordings and which predictions see, each
-step of the window in units of its errors: s = into fed, fed = back s. The smaller filter feeds s back, and its regressor reads `back s` in place of the feedback. It has the
-same beliefs in full width, so hints, intervals, files and all runners take it as it is: it is a filter with a rank.
+step of the window in units of its errors: s = into fed, fed = back s. The smaller filter feeds s back, and its
+regressor reads `back s` in place of the feedback. It has the same beliefs in full width, so hints, intervals, files and
+all runners take it as it is: it is a filter with a rank.
 """
 
 from dataclasses import replace
