@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import psimlearn.filter
-from psimlearn.filter import Stack, compiling
+from psimlearn.filter import Feedback, Filter, Linear, Scaling, Stack, compiling
 from psimlearn.filter.compiling import ALONE, AT_ONCE, LEAST_ROWS, STEPPED, kernels_for
 from psimlearn.filter.live import Live
 from psimlearn.recordings.trajectories import Trajectories
@@ -103,11 +103,35 @@ def test_many_recordings_at_once_take_the_steps_of_the_textbook(inputs: str, lag
         for count in (7, 8, 9):  # around the fewest that run at once
             some = data[:count]
             np.testing.assert_allclose(filter.run(some)[0], before[: len(some.values)], rtol=0, atol=1e-12)
+        one_step = filter.forecast(data, 1)
     with patch.object(compiling, "_kernels", lambda: None):
         plain, plain_state = filter.run(data)
+        plain_step = filter.forecast(data, 1)
     np.testing.assert_allclose(before, plain, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(one_step, plain_step, rtol=0, atol=1e-11)  # in units of the recordings
     np.testing.assert_allclose(state.belief, plain_state.belief, rtol=0, atol=1e-12)
     np.testing.assert_allclose(before, one_by_one(filter, data), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_recordings", [1, 40])
+def test_a_part_of_a_wide_belief_is_read_from_all_of_it(n_recordings: int) -> None:
+    pytest.importorskip("numba")
+    window = 7
+    d = window * N
+    filter = Filter(
+        features=Stack(window),
+        regressors=(Linear(RNG(0).uniform(-0.2, 0.2, (d + N, d)), RNG(1).uniform(-0.3, 0.3, d)),),
+        initial=RNG(2).standard_normal(d),
+        scaling=Scaling(np.ones(N), np.full(N, 2.0)),
+        feedback=Feedback(np.zeros(d), np.ones(d)),
+        centre=np.zeros(d),
+        covariance=np.eye(N),
+    )
+    data = Trajectories.of([RNG(i).standard_normal((30, N)) for i in range(n_recordings)])
+    slow = filter.scaling.undo(one_by_one(filter, data).reshape(-1, window, N))
+    with patch.object(compiling, "LEAST_ROWS", 0):
+        for steps in range(1, window + 1):
+            np.testing.assert_allclose(filter.forecast(data, steps), slow[:, :steps], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(("lags", "rank"), [(1, False), (3, True)])

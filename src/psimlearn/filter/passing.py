@@ -134,7 +134,8 @@ def pass_rows(
         ends: for each recording the part after it.
     """
     d, r, p = out.shape[1], box.shape[1], W.shape[0] - 1
-    z, by_row, y = np.empty(p), np.ascontiguousarray(W[:, : (place + d + 3) // 4 * 4].T), np.empty((0, 0))
+    width = (max(r, place + d) + 3) // 4 * 4
+    z, by_row, y = np.empty(p), np.ascontiguousarray(W[:, :width].T), np.empty((0, 0))
     n_groups = (len(order) + MOST - 1) // MOST
     size = (len(order) // n_groups + EIGHT) // EIGHT * EIGHT  # groups of one size, for whole registers
     for first in range(0, len(order), size):
