@@ -5,7 +5,8 @@ form y = [z; 1]' W. Its columns are added up eight at a time, in registers; W ha
 the last are zero.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numba
@@ -28,10 +29,25 @@ def compiled(*signatures: Any) -> Callable[[Function], Function]:
     """Compile a function for these types, or for those of its first call; or read it from the cache."""
     njit: Any = numba.njit  # versions of numba differ in whether they state their types
     given = list(signatures) or None
-    decorator: Callable[[Function], Function] = njit(
-        given, cache=True, nogil=True, error_model="numpy", fastmath={"contract"}
-    )
+
+    def decorator(function: Function) -> Function:
+        with _sums_side_by_side():
+            made: Function = njit(given, cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
+            return made
+
     return decorator
+
+
+@contextmanager
+def _sums_side_by_side() -> Iterator[None]:
+    """Let numba put sums that stand side by side into one register, which halves the time; by default it does not."""
+    config: Any = numba.config
+    before = getattr(config, "SLP_VECTORIZE", 0)
+    config.SLP_VECTORIZE = 1
+    try:
+        yield
+    finally:
+        config.SLP_VECTORIZE = before
 
 
 @compiled()
