@@ -5,16 +5,18 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import psimlearn.filter
-from psimlearn.filter import Stack, compiling
+from psimlearn.filter import Feedback, Filter, Linear, Scaling, Stack, compiling
 from psimlearn.filter.compiling import ALONE, AT_ONCE, LEAST_ROWS, STEPPED, kernels_for
 from psimlearn.filter.live import Live
-from random_filters import RNG, WINDOW, N, made
+from psimlearn.recordings.trajectories import Trajectories
+from random_filters import RNG, WINDOW, N, made, one_by_one
 
 
 @pytest.fixture
@@ -83,6 +85,79 @@ def test_a_compiled_stream_takes_gaps_views_and_copies_as_numpy_does(lags: int) 
     assert b"numba" not in pickle.dumps(live)
     with pytest.raises(ValueError, match="finite"):
         live.update(np.array([np.inf, 0.0]))
+
+
+@pytest.mark.parametrize("box", [False, True])
+@pytest.mark.parametrize("rank", [False, True])
+@pytest.mark.parametrize(("inputs", "lags"), [("none", 1), ("feedthrough", 3)])
+def test_many_recordings_at_once_take_the_steps_of_the_textbook(inputs: str, lags: int, rank: bool, box: bool) -> None:
+    """Recordings of all lengths: some groups run at once to their end, some recordings go on alone."""
+    pytest.importorskip("numba")
+    filter = made("linear", Stack(WINDOW), inputs, lags, "last", rank, box, 5)
+    lengths = [*[20] * 70, 1, 2, 19, 21, 60]
+    data = Trajectories.of([RNG(length).standard_normal((length, N)) for length in lengths])
+    if inputs != "none":
+        data = replace(data, inputs=RNG(1).standard_normal((len(data.values), 1)))
+    with patch.object(compiling, "LEAST_ROWS", 0):
+        before, state = filter.run(data)
+        for count in (7, 8, 9):  # around the fewest that run at once
+            some = data[:count]
+            np.testing.assert_allclose(filter.run(some)[0], before[: len(some.values)], rtol=0, atol=1e-12)
+        one_step = filter.forecast(data, 1)
+    with patch.object(compiling, "_kernels", lambda: None):
+        plain, plain_state = filter.run(data)
+        plain_step = filter.forecast(data, 1)
+    np.testing.assert_allclose(before, plain, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(one_step, plain_step, rtol=0, atol=1e-11)  # in units of the recordings
+    np.testing.assert_allclose(state.belief, plain_state.belief, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(before, one_by_one(filter, data), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_recordings", [1, 40])
+def test_a_part_of_a_wide_belief_is_read_from_all_of_it(n_recordings: int) -> None:
+    pytest.importorskip("numba")
+    window = 7
+    d = window * N
+    filter = Filter(
+        features=Stack(window),
+        regressors=(Linear(RNG(0).uniform(-0.2, 0.2, (d + N, d)), RNG(1).uniform(-0.3, 0.3, d)),),
+        initial=RNG(2).standard_normal(d),
+        scaling=Scaling(np.ones(N), np.full(N, 2.0)),
+        feedback=Feedback(np.zeros(d), np.ones(d)),
+        centre=np.zeros(d),
+        covariance=np.eye(N),
+    )
+    data = Trajectories.of([RNG(i).standard_normal((30, N)) for i in range(n_recordings)])
+    slow = filter.scaling.undo(one_by_one(filter, data).reshape(-1, window, N))
+    with patch.object(compiling, "LEAST_ROWS", 0):
+        for steps in range(1, window + 1):
+            np.testing.assert_allclose(filter.forecast(data, steps), slow[:, :steps], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("lags", "rank"), [(1, False), (3, True)])
+def test_compiled_gaps_of_any_length_take_the_steps_of_the_textbook(lags: int, rank: bool) -> None:
+    pytest.importorskip("numba")
+    filter = made("linear", Stack(WINDOW), "none", lags, "mean", rank, False, 3)
+    filter = replace(filter, feedback=filter.feedback.weighted(0.5))  # so that doubt does not grow without end
+    values = RNG(0).standard_normal((600, N))
+    values[RNG(1).random(values.shape) < 0.1] = np.nan
+    values[100:200, 0] = values[300:340] = values[590:, 1] = np.nan  # more missing entries than a root has columns
+    data = Trajectories.of([values, values[::-1]])
+    from psimlearn.filter import kernels
+
+    with (
+        patch.object(compiling, "LEAST_ROWS", 0),
+        patch.object(kernels, "fill_in_doubt", side_effect=kernels.fill_in_doubt) as looped,
+    ):
+        before, state = filter.run(data)
+        assert looped.call_count == 1
+    np.testing.assert_allclose(before, one_by_one(filter, data), rtol=0, atol=1e-10)
+    with patch.object(compiling, "_kernels", lambda: None):
+        plain = filter.run(data)[1]
+    assert state.doubt is not None
+    assert plain.doubt is not None
+    spreads = [doubt.by_stream(doubt.spread) for doubt in (state.doubt, plain.doubt)]
+    np.testing.assert_allclose(spreads[0], spreads[1], rtol=0, atol=1e-10)
 
 
 def test_numba_is_imported_only_where_it_runs() -> None:

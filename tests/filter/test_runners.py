@@ -135,16 +135,30 @@ def _rows(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def compiled(filter: Filter, data: Trajectories) -> np.ndarray | None:
     """All recordings by compiled code, which numpy leaves to larger jobs."""
-    if find_spec("numba") is None or not passes(filter) or gappy(data.values):
+    if find_spec("numba") is None or not passes(filter):
         return None
     with patch("psimlearn.filter.compiling.LEAST_ROWS", 0):
         before, state = filter.run(data)
         rollout = rolled(filter, data)
-    close(rollout.z[:, : len(filter.feedback.mean)], filter.feedback(rollout.held))
+    if gappy(data.values):
+        same_as_numpy(filter, data, rollout)
+    else:
+        close(rollout.z[:, : len(filter.feedback.mean)], filter.feedback(rollout.held))
     close(rollout.packed_held(), before)
     after: np.ndarray = before[next_rows(data.offsets)]
     after[data.offsets[1:] - 1] = state.belief
     return after
+
+
+def same_as_numpy(filter: Filter, data: Trajectories, rollout: Rollout) -> None:
+    """Hold filled rows, hints and the doubt at the ends of recordings with gaps to those of numpy."""
+    with patch("psimlearn.filter.compiling._kernels", lambda: None):
+        plain = rolled(filter, data)
+    for a, b in ((rollout.x, plain.x), (rollout.z, plain.z), (rollout.hints, plain.hints)):
+        assert (a is None) == (b is None)
+        close(0.0 if a is None else a, 0.0 if b is None else b)
+    spreads = [0.0 if each is None else each.by_stream(each.spread) for each in (rollout.ends, plain.ends)]
+    close(spreads[0], spreads[1])
 
 
 def alone_in_numpy(filter: Filter, data: Trajectories) -> np.ndarray:

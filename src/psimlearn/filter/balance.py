@@ -12,7 +12,7 @@ import numpy as np
 
 from psimlearn.shapes import Float
 
-__all__ = ["Reduction", "balanced"]
+__all__ = ["Reduction", "balanced", "balanced_roots", "gramian_root"]
 
 DOUBLINGS = 50
 """A system that still remembers after 2^50 rows never forgets."""
@@ -31,18 +31,21 @@ def balanced(
     F: Float[np.ndarray, "s s"], M: Float[np.ndarray, "s v"], C: Float[np.ndarray, "n s"], tolerance: float
 ) -> Reduction | None:
     """The reduction to singular values above `tolerance` times the largest; None if the system does not forget."""
-    reached, seen = _gramian_root(F, M), _gramian_root(F.T, C.T)
-    if reached is None or seen is None:
-        return None
+    reached, seen = gramian_root(F, M), gramian_root(F.T, C.T)
+    return None if reached is None or seen is None else balanced_roots(reached, seen, tolerance)
+
+
+def balanced_roots(reached: Float[np.ndarray, "s a"], seen: Float[np.ndarray, "s b"], tolerance: float) -> Reduction:
+    """The reduction, given square roots of P and Q; P may be the second moment of states that were met."""
     U, values, V = np.linalg.svd(seen.T @ reached)
-    values = np.concatenate([values, np.zeros(len(F) - len(values))])
+    values = np.concatenate([values, np.zeros(len(reached) - len(values))])
     kept = values > tolerance * values[:1]
     r = int(kept.sum())
     root = np.sqrt(values[:r])
     return Reduction((seen @ U[:, :r] / root).T, reached @ V[:r].T / root, 2 * float(values[r:].sum()))
 
 
-def _gramian_root(F: Float[np.ndarray, "s s"], M: Float[np.ndarray, "s v"]) -> Float[np.ndarray, "s r"] | None:
+def gramian_root(F: Float[np.ndarray, "s s"], M: Float[np.ndarray, "s v"]) -> Float[np.ndarray, "s r"] | None:
     """L with L L' = M M' + F M M' F' + .., the number of terms doubled until the sum stands; None if it grows."""
     L, power = _narrow(M), F
     with np.errstate(over="ignore", invalid="ignore"):

@@ -18,9 +18,12 @@ __all__ = ["kernels_for", "padded"]
 
 LEAST_ROWS = 2**15
 """The rows from which a roll is worth compiled code."""
-AT_ONCE, ALONE, STEPPED = 500, 3500, 8192
-"""The most multiplications of a row up to which compiled code beats the products of numpy: for many recordings at once,
-for one recording, and for one row of a stream."""
+AT_ONCE, ALONE, TOGETHER, IN_DOUBT, STEPPED = 500, 3500, 12288, 16384, 8192
+"""The most multiplications of a row up to which compiled code beats the products of numpy: for many recordings whose
+inputs are kept, for one recording, for many recordings straight to beliefs, for recordings with gaps, and for one row
+of a stream."""
+SEVERAL = 32
+"""The recordings from which they are many."""
 SECONDS = 5.0
 """A wait of more seconds is explained."""
 LOG = logging.getLogger("psimlearn")
@@ -31,7 +34,7 @@ def kernels_for(multiplications: int, most: int, rows: int = LEAST_ROWS) -> Any:
 
     Args:
         multiplications: of a row.
-        most: `AT_ONCE`, `ALONE` or `STEPPED`.
+        most: `AT_ONCE`, `ALONE`, `TOGETHER`, `IN_DOUBT` or `STEPPED`.
         rows: how many rows there are.
     """
     return _kernels() if multiplications <= most and rows >= LEAST_ROWS else None

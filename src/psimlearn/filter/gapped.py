@@ -3,6 +3,8 @@
 Long recordings are cut into chunks, which run at once. A filter forgets, and so does its covariance: each chunk begins
 some rows early, from a guess, and has forgotten the guess when its rows begin. If it does not begin as the chunk before
 it ends, all chunks begin earlier still; where that does not help, the rows are taken one after the other.
+
+Small linear filters run compiled where numba is installed (`gaploop.py`).
 """
 
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import numpy as np
 
 from psimlearn.filter.chunked import MEETS, chunk_length, same
 from psimlearn.filter.doubt import NOTHING, Doubt, together
+from psimlearn.filter.gaploop import roll_compiled
 from psimlearn.filter.innovations import Innovations, Taken, innovations, memory
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt, start
@@ -62,6 +65,12 @@ def roll_in_doubt(filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"]
     """
     model = innovations(filter)
     blank = memory(filter, model, start(filter))
+    if reading is None:
+        out = Gapped(model, layout, z, None, None)
+        looped = roll_compiled(model, layout, z, out.x, out.hints, blank[0])
+        if looped is not None:
+            out.ends = looped.ends
+            return out
     length, b = chunk_length(layout.plan, LEAST_CHUNK), layout.plan.block(0).stop
     most = b if length is None else b + len(layout.x) // length  # streams or chunks
     patterns = Patterns(model, layout.x, most) if has_patterns(model) else None

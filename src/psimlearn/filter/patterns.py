@@ -15,7 +15,7 @@ from psimlearn.filter.regressors import Linear
 from psimlearn.filter.spreads import Covariances
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["Met", "Patterns", "has_patterns"]
+__all__ = ["Met", "Patterns", "has_patterns", "numbered"]
 
 MOST_NUMBERS = 2**24
 """The numbers of all nodes; beyond it, nodes that no stream has reached are forgotten."""
@@ -41,7 +41,8 @@ class Patterns:
     def __init__(self, model: Innovations, x: Float[np.ndarray, "rows n"], n_streams: int) -> None:
         self.model = model
         most = min(MOST_NUMBERS // model.s**2, 2 * len(x)) + 2 * n_streams  # memory is taken when it is first written
-        self.pattern, self.n_patterns = _numbered(x)
+        self.pattern, seen = numbered(x)
+        self.n_patterns = len(seen)
         self.edges: dict[int, int] = {}
         """The edge for each pair of a node and a pattern, in one number."""
         self.gain = np.empty((most, model.s + model.n, model.n))
@@ -134,11 +135,12 @@ class Patterns:
         return out
 
 
-def _numbered(x: Float[np.ndarray, "rows n"]) -> tuple[Int[np.ndarray, " rows"], int]:
-    """The number of the pattern of missing entries in each row, 0 for none; and how many patterns there are."""
+def numbered(x: Float[np.ndarray, "rows n"]) -> tuple[Int[np.ndarray, " rows"], Bool[np.ndarray, "patterns n"]]:
+    """The number of the pattern of missing entries in each row; and the entries seen in each pattern, in 0 all."""
     missing = np.isnan(x)
     gappy = np.flatnonzero(missing.any(axis=1))
     pattern = np.zeros(len(x), dtype=np.int64)
     patterns, number = np.unique(np.packbits(missing[gappy], axis=1), axis=0, return_inverse=True)
     pattern[gappy] = 1 + number.ravel()
-    return pattern, 1 + len(patterns)
+    seen = np.unpackbits(patterns, axis=1, count=x.shape[1]) == 0
+    return pattern, np.concatenate([np.ones((1, x.shape[1]), dtype=bool), seen])

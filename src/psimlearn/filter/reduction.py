@@ -4,9 +4,10 @@ A step of a linear filter, without its box, takes the feedback to
 
     fed_{t+1} = F fed_t + G known_t + c,        predictions of the next rows = C fed_t + ..
 
-Balanced reduction finds the few directions of the feedback that known columns move and predictions see: s = into fed,
-fed = back s. The smaller filter feeds s back, and its regressor reads `back s` in place of the feedback. It has the
-same beliefs in full width, so hints, intervals, files and all runners take it as it is: it is a filter with a rank.
+Balanced reduction finds the few directions in which the feedback moves on recordings and which predictions see, each
+step of the window in units of its errors: s = into fed, fed = back s. The smaller filter feeds s back, and its
+regressor reads `back s` in place of the feedback. It has the same beliefs in full width, so hints, intervals, files and
+all runners take it as it is: it is a filter with a rank.
 """
 
 from dataclasses import replace
@@ -16,7 +17,7 @@ import numpy as np
 
 from psimlearn.checks import share
 from psimlearn.errors import SettingsError
-from psimlearn.filter.balance import Reduction, balanced
+from psimlearn.filter.balance import Reduction, balanced_roots, gramian_root
 from psimlearn.filter.folded import fold
 from psimlearn.filter.innovations import has_innovations
 from psimlearn.filter.learnt import Learnt, start
@@ -63,10 +64,10 @@ def reduced(filter: Model, tolerance: float = 0.01, recordings: Trajectories | N
         )
     if not filter.feedback.weight:
         return filter
-    found = _directions(filter)
     data = _simulated(filter) if recordings is None else recordings
     before = run(filter, data)[0]
-    most = tolerance * _sizes(filter, _errors(filter, data, before))
+    sizes = _sizes(filter, _errors(filter, data, before))
+    most, found = tolerance * sizes, _directions(filter, filter.feedback(before), sizes)
     too_few, enough = 0, len(filter.feedback.mean)
     while enough - too_few > 1:  # the least rank that is enough, by bisection
         rank = min((too_few + enough) // 2, len(found.into))
@@ -81,20 +82,27 @@ def reduced(filter: Model, tolerance: float = 0.01, recordings: Trajectories | N
     return _with_rank(filter, regressor, found, enough) if enough < len(filter.feedback.mean) else filter
 
 
-def _directions(filter: Learnt) -> Reduction:
-    """All directions of the feedback, those that matter most first."""
-    machine, regressor, r = fold(filter), filter.regressors[0], len(filter.feedback.mean)
+def _directions(filter: Learnt, fed: Float[np.ndarray, "rows r"], sizes: Float[np.ndarray, " k"]) -> Reduction:
+    """All directions of the feedback, those that matter most first.
+
+    Args:
+        filter: a linear filter.
+        fed: its feedback on some rows.
+        sizes: of the errors at each step of the window, in units of one-step errors.
+    """
+    machine, regressor, r = fold(filter), filter.regressors[0], fed.shape[1]
     assert isinstance(machine.feed, Linear)
     assert isinstance(regressor, Linear)
-    seen = filter.features.observations(regressor.weights[:r]) / _unit(filter)
-    moved = np.column_stack([machine.feed.weights[r:].T, machine.feed.intercept, machine.first])
-    found = balanced(machine.feed.weights[:r].T, moved, seen.reshape(r, -1).T, SMALLEST)
-    if found is None:
+    unit = _unit(filter) * np.where(sizes > 0, sizes, 1.0)[:, None]  # recordings may be too short to tell
+    seen = filter.features.observations(regressor.weights[:r]) / unit
+    of_outputs = gramian_root(machine.feed.weights[:r], seen.reshape(r, -1))
+    if of_outputs is None:
         raise SettingsError(
             "reduced: required a filter that forgets, received one whose feedback grows or stays. Fit again, or keep "
             "this filter."
         )
-    return found
+    triangle: np.ndarray = np.linalg.qr(fed / np.sqrt(len(fed)), mode="r")  # type: ignore[assignment]
+    return balanced_roots(triangle.T, of_outputs, SMALLEST)
 
 
 def _with_rank(filter: Model, regressor: Linear, found: Reduction, rank: int) -> Model:

@@ -13,7 +13,7 @@ import numpy as np
 from psimlearn.errors import DivergedError
 from psimlearn.shapes import Bool, Float
 
-__all__ = ["Covariances", "Kind", "Roots", "kind_of"]
+__all__ = ["Covariances", "Kind", "Roots", "kind_of", "noise_given"]
 
 WIDE = 100
 """The width of a memory from which square roots are kept."""
@@ -95,16 +95,14 @@ class Roots:
         g, s, k = spread.shape
         n = V.shape[-1]
         e = slice(first, first + n)
-        both = seen[:, :, None] & seen[:, None, :]
-        W = np.linalg.inv(np.where(both, V, np.eye(n))) * both
+        W, fill, roots = noise_given(V, seen)
         A = spread[:, e]
         root = np.linalg.cholesky(np.eye(k) + A.swapaxes(1, 2) @ W @ A)
         R = np.linalg.solve(root, spread.swapaxes(1, 2)).swapaxes(1, 2)
         of_memory = R @ (R[:, e].swapaxes(1, 2) @ W)
-        fill = V @ W
         gain = np.concatenate([of_memory, of_memory[:, e] + fill @ (np.eye(n) - of_memory[:, e])], axis=1)
         gain[:, s:] = np.where(seen[:, :, None], np.eye(n), gain[:, s:]) * seen[:, None, :]
-        noise = _noise_roots(V - fill @ V, seen)
+        noise = _narrowed(roots, seen)
         left = np.zeros((g, s + n, k + noise.shape[2]))
         left[:, :s, :k], left[:, s:, :k], left[:, s:, k:] = R, (np.eye(n) - fill) @ R[:, e], noise
         left[:, s:] *= ~seen[:, :, None]
@@ -156,11 +154,19 @@ def _carried(T: Float[np.ndarray, "*g s joint"], left: Float[np.ndarray, "g join
     return out
 
 
-def _noise_roots(V: Float[np.ndarray, "g n n"], seen: Bool[np.ndarray, "g n"]) -> Float[np.ndarray, "g n most"]:
-    """Square roots of covariances that are zero for seen entries; as many columns as the most entries missing."""
-    n, most = V.shape[1], int((~seen).sum(axis=1).max(initial=0))
-    missing = ~seen[:, :, None] & ~seen[:, None, :]
-    roots = np.linalg.cholesky(np.where(missing, V, np.eye(n))) * missing
+def noise_given(
+    V: Float[np.ndarray, "*g n n"], seen: Bool[np.ndarray, "g n"]
+) -> tuple[Float[np.ndarray, "g n n"], Float[np.ndarray, "g n n"], Float[np.ndarray, "g n n"]]:
+    """W and V W of each group, and N, which has a column for each entry: zeros for entries that are seen."""
+    eye, both = np.eye(V.shape[-1]), seen[:, :, None] & seen[:, None, :]
+    W = np.linalg.inv(np.where(both, V, eye)) * both
+    fill, missing = V @ W, ~seen[:, :, None] & ~seen[:, None, :]
+    return W, fill, np.linalg.cholesky(np.where(missing, V - fill @ V, eye)) * missing
+
+
+def _narrowed(roots: Float[np.ndarray, "g n n"], seen: Bool[np.ndarray, "g n"]) -> Float[np.ndarray, "g n most"]:
+    """Roots without columns of seen entries; as many columns as the most entries missing."""
+    most = int((~seen).sum(axis=1).max(initial=0))
     columns = np.argsort(seen, axis=1, kind="stable")[:, :most]  # those of missing entries first
     return np.take_along_axis(roots, columns[:, None, :], axis=2)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.filter.chunked import cut
-from psimlearn.filter.compiling import ALONE, AT_ONCE, kernels_for, padded
+from psimlearn.filter.compiling import ALONE, AT_ONCE, SEVERAL, TOGETHER, kernels_for, padded
 from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.layout import Layout, gappy, packed_controls
 from psimlearn.filter.learnt import Learnt, check_alike, laid_out
@@ -62,7 +62,7 @@ def straight(filter: Learnt, trajectories: Trajectories, d: int) -> Passed | Non
     if not passes(filter) or gappy(trajectories.values):
         return None
     one, long = _pass(filter, d), cut(longest, rows) is not None
-    kernels = kernels_for(one.W.size, ALONE if long else AT_ONCE, rows)
+    kernels = kernels_for(one.W.size, _most(trajectories, long), rows)
     if kernels is None and long:
         return None
     out = Passed(np.empty((rows, d)), np.empty((len(trajectories), d)))
@@ -70,13 +70,21 @@ def straight(filter: Learnt, trajectories: Trajectories, d: int) -> Passed | Non
         check_alike(filter, trajectories)
         u = packed_controls(trajectories, filter.input_scaling, filter.feedthrough)
         W, scaling = padded(one.W, kernels.EIGHT), np.stack(filter.scaling)
-        kernels.pass_rows(trajectories.values, u, trajectories.offsets, scaling, W, one.box, one.place, *out)
+        order = np.argsort(-trajectories.lengths, kind="stable")
+        kernels.pass_rows(trajectories.values, u, trajectories.offsets, order, scaling, W, one.box, one.place, *out)
     else:
         layout = laid_out(filter, trajectories)
         with np.errstate(over="ignore", invalid="ignore"), for_products(layout.plan.block(0).stop * one.W.size):
             _pass_in_turn(one, layout, out)
     out.before[trajectories.offsets[:-1]] = one.first
     return out
+
+
+def _most(trajectories: Trajectories, long: bool) -> int:
+    """The most multiplications of a row up to which compiled code is faster."""
+    if len(trajectories) >= SEVERAL and np.median(trajectories.lengths) >= trajectories.lengths.max() // 2:
+        return TOGETHER
+    return ALONE if long else AT_ONCE
 
 
 def _pass(filter: Learnt, d: int) -> _Pass:
