@@ -91,6 +91,7 @@ class Trial(NamedTuple):
             "rank": recipe.rank,
             "states": recipe.states,
             "past": None if recipe.states is None else recipe.past,
+            "em_iterations": None if recipe.states is None else recipe.em_iterations,
             "n_rounds": self.n_rounds,
             "best_round": self.best_round,
             "error": self.error,
