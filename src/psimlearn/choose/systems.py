@@ -26,7 +26,7 @@ AFFORDABLE = 4.0
 def from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple[list[Run], list[Trial]]:
     """The best few runs from the system whose filter does best, after few rounds; and trials of all others.
 
-    The leading runs are taken once more from the same system, improved by expectation maximisation.
+    The leading run is taken once more from the same system, improved by expectation maximisation.
     """
     if space.systems is None:
         return [], []
@@ -48,8 +48,8 @@ def from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple[
     tried = taken(_begun_with(plain._replace(recipe=recipe), size).with_alpha(alphas[0]) for recipe in recipes)
     best = min(tried, key=_latest_error).candidate
     first, *others = tried + taken(best.with_alpha(a) for a in alphas[1:])
-    leading = {run.candidate: None for run in (first, min([first, *others], key=_latest_error))}
-    others += taken(_begun_with(each, better) for better in improved for each in leading)
+    best = min([first, *others], key=_latest_error).candidate
+    others += taken(_begun_with(best, better) for better in improved)  # round 0 is the same with every recipe
     others.sort(key=_latest_error)
     # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
     return [first, *others[:N_FROM_SYSTEMS]], trials + [run.trial() for run in others[N_FROM_SYSTEMS:]]
