@@ -58,6 +58,17 @@ def test_a_sample_chooses_and_all_recordings_train() -> None:
     assert learnt_from == 600 - len(held)  # what calibrates is not learnt from
 
 
+def test_one_long_recording_is_not_calibrated_on_rows_that_it_taught() -> None:
+    """It is cut in time, and training on all shards learns from all of it: only the filter of the split may judge."""
+    rng = np.random.default_rng(0)
+    parts = [0.1 * np.cumsum(rng.standard_normal((rows, 1)), axis=0) for rows in (42_000, 2, 2, 2)]
+    learnt = model(recipe=Recipe(lags=1), n_rounds=1).fit(Shards.of([part] for part in parts), sample_rows=40_000)
+    ((judge, held),) = learnt.held_out_
+    assert len(held.values) >= 2000
+    assert learnt.sums_.n == 2 * (42_000 - 3)
+    assert judge.regressors[0] is not learnt.filter_.regressors[0]
+
+
 def test_scores_and_errors_over_shards_are_those_in_memory() -> None:
     data = recordings(missing=0.1)
     learnt = model().fit(recordings(10, seed=1))

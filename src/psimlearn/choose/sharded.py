@@ -85,14 +85,15 @@ def _kept_out(found: Selected, settings: Settings, whole: bool) -> tuple[Sequenc
     """The recordings, by place, that are held out of training on all shards; whether its filter has not seen `held`.
 
     If the sample was small, and so cross-validated, it is better to learn from all of it: then the filters of the
-    splits calibrate, as in memory.
+    splits calibrate, as in memory. So they do if only one recording of the sample was long enough, and was cut in time.
     """
     splits = found.choice.splits
     if isinstance(settings.validation, Trajectories):
         return (), True
     if not found.held_out or (settings.refit and (whole or len(splits) > 1)):
         return (), False
-    return splits[0].held.ids or (), len(splits) == 1
+    held = splits[0].held.ids
+    return ((), False) if held is None else (held, len(splits) == 1)
 
 
 def _check(settings: Settings, catalogue: Catalogue) -> None:
