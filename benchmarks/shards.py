@@ -2,13 +2,18 @@
 
 python benchmarks/shards.py make FOLDER ROWS          write shards of 100 000 rows x 13 channels
 python benchmarks/shards.py fit FOLDER [WORKERS]      fit, and print seconds, peak memory and a hash of the filter
+python benchmarks/shards.py wide FOLDER [FEATURES]    one worker against two, by random features: processes, then Dask
 """
 
 import hashlib
 import json
+import os
 import resource
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psimlearn import PSIM, Recipe, Ridge, Shards
+from psimlearn import PSIM, RandomFourierRidge, Recipe, Ridge, Shards
 from psimlearn.choose.watch import Stage, Watch
 from psimlearn.recordings.passes import InTurn, Processes
 
@@ -58,14 +63,16 @@ class Timed(Watch):
     """Notes when each message came."""
 
     def __init__(self) -> None:
-        self.begin, self.passes = time.perf_counter(), 0
+        self.begin, self.passes, self.trains, self.passed = time.perf_counter(), 0, 0.0, 0.0
 
     def __call__(self, message: str) -> None:
+        if "shards with the settings chosen" in message:
+            self.trains = time.perf_counter()
         print(f"{time.perf_counter() - self.begin:7.1f} s  {message}", flush=True)
 
     def goes_on(self, stage: Stage, done: int, total: int) -> bool:
         if stage == "shards" and done == total:
-            self.passes += 1
+            self.passes, self.passed = self.passes + 1, time.perf_counter()
             self(f"pass {self.passes}")
         return True
 
@@ -92,9 +99,61 @@ def fit(folder: Path, workers: int) -> None:
     print(json.dumps(result))
 
 
+@contextmanager
+def engine_of(kind: str, workers: int) -> Iterator[Any]:
+    """An engine with so many separate processes of one thread each."""
+    if kind == "processes":
+        with Processes(workers) as engine:
+            yield engine
+        return
+    from psimlearn.cluster import Dask
+
+    dask: Any = import_module("distributed")
+
+    with (
+        dask.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as local,
+        dask.Client(local) as client,
+    ):
+        yield Dask(client)
+
+
+def wide(folder: Path, features: int) -> None:
+    """Seconds of the passes over all shards and of the whole fit, by engine and workers.
+
+    The catalogue is read before, so that processes have started. What follows the passes, calibration on the held-out
+    recordings of the sample, is done by one process.
+    """
+    for kind in ("processes", "dask"):
+        passes, fits, found = [], [], set()
+        for workers in (1, 2):
+            with engine_of(kind, workers) as engine:
+                watch, learner, recipe = Timed(), RandomFourierRidge(features, 1e-3), Recipe(lags=2)
+                given: dict[str, Any] = {"init": "history", "n_rounds": 2, "random_state": 0, "verbose": watch}
+                model = PSIM(5, learner=learner, recipe=recipe, **given)
+                model.fit(Shards.from_files(folder, id="recording"), engine=engine, sample_rows=5000)
+                passes.append(watch.passed - watch.trains)
+                fits.append(time.perf_counter() - watch.begin)
+                regressor: Any = model.filter_.regressors[0]
+                found.add(hashlib.sha256(regressor.linear.weights.tobytes()).hexdigest())
+        result = {
+            "engine": kind,
+            "features": features,
+            "rows": model.report_["data"]["rows"],
+            "passes_1_2": [round(each, 1) for each in passes],
+            "speedup_passes": round(passes[0] / passes[1], 2),
+            "fit_1_2": [round(each, 1) for each in fits],
+            "speedup_fit": round(fits[0] / fits[1], 2),
+            "same_bits": len(found) == 1,
+            "load": round(os.getloadavg()[0], 1),
+        }
+        print(json.dumps(result), flush=True)
+
+
 if __name__ == "__main__":
     command, folder, *rest = sys.argv[1:]
     if command == "make":
         make(Path(folder), int(float(rest[0])))
+    elif command == "wide":
+        wide(Path(folder), int(rest[0]) if rest else 1000)
     else:
         fit(Path(folder), int(rest[0]) if rest else 0)

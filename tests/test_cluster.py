@@ -125,6 +125,13 @@ def test_engines_give_the_same_bits(folder: Path, alone: bytes, cluster: Any) ->
         assert bits(learnt(folder, engine)) == alone
 
 
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_fewer_workers_give_the_same_bits(folder: Path, alone: bytes, tmp_path: Path, n_workers: int) -> None:
+    with running(tmp_path, n_workers), client_of(tmp_path, n_workers) as client:
+        assert len(client.scheduler_info()["workers"]) == n_workers
+        assert bits(learnt(folder, Dask(client))) == alone
+
+
 def test_a_bad_shard_is_named(folder: Path, tmp_path: Path, cluster: Any) -> None:
     np.savez(tmp_path / "other.npz", one=np.zeros((30, 5)))
     files = [*sorted(folder.iterdir()), tmp_path / "other.npz"]

@@ -1,6 +1,7 @@
 """Files that are loaded one at a time: fit, filter, and what is said about it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import run
+from psimlearn.cli.shards import _read
 from psimlearn.estimator.psim import PSIM
 
 
@@ -70,6 +72,25 @@ def test_errors_over_shards_are_those_in_memory(
     assert "shard 1 (" in capsys.readouterr().err
 
 
+def test_each_file_is_read_once_to_measure_a_filter(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, taken = tmp_path / "m.psim", []
+    assert fitted(folder, model) == 0
+    far = pq.read_table(folder / "1.parquet").to_pydict()
+    pq.write_table(pa.table(far | {"x": [1e3 + x for x in far["x"]]}), folder / "1.parquet")
+
+    def counted(model: Any, file: str, options: Any) -> Any:
+        taken.append(Path(file).name)
+        return _read(model, file, options)
+
+    monkeypatch.setattr("psimlearn.cli.shards._read", counted)
+    capsys.readouterr()
+    assert run("evaluate", model, folder, "--shards") == 0
+    assert taken == ["0.parquet", "1.parquet", "2.parquet"]
+    assert capsys.readouterr().err.count("note: ") == 1  # on the range of the second file, and once
+
+
 def test_shards_are_chosen_and_said_aloud_when_tables_do_not_fit(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,7 +100,11 @@ def test_shards_are_chosen_and_said_aloud_when_tables_do_not_fit(
 
 
 def test_options_that_need_memory_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for option, words in (("--group=x", "need recordings in memory"), ("--report=r.html", "--report needs")):
+    for option, words in (
+        ("--group=x", "need recordings in memory"),
+        ("--symbols=x", "need recordings in memory"),
+        ("--report=r.html", "--report needs"),
+    ):
         assert fitted(folder, tmp_path / "m.psim", "--shards", option) == 2
         assert words in capsys.readouterr().err
     assert fitted(folder, tmp_path / "m.psim", "--workers", "2", "--cluster", "tcp://nowhere:1") == 2

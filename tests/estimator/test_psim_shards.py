@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from psimlearn import PSIM, Ridge, RidgeAndTrees, Shards, Trajectories
+from psimlearn.choose.sharded import WORSE
 from psimlearn.choose.watch import Stage, Watch
-from psimlearn.errors import ModelFileError, SettingsError
+from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.evaluate import errors_by_horizon, errors_over_shards
+from psimlearn.recordings.catalogue import drawn
 from psimlearn.train import Recipe
 
 
@@ -56,6 +58,17 @@ def test_a_sample_chooses_and_all_recordings_train() -> None:
     assert learnt_from == 600 - len(held)  # what calibrates is not learnt from
 
 
+def test_one_long_recording_is_not_calibrated_on_rows_that_it_taught() -> None:
+    """It is cut in time, and training on all shards learns from all of it: only the filter of the split may judge."""
+    rng = np.random.default_rng(0)
+    parts = [0.1 * np.cumsum(rng.standard_normal((rows, 1)), axis=0) for rows in (42_000, 2, 2, 2)]
+    learnt = model(recipe=Recipe(lags=1), n_rounds=1).fit(Shards.of([part] for part in parts), sample_rows=40_000)
+    ((judge, held),) = learnt.held_out_
+    assert len(held.values) >= 2000
+    assert learnt.sums_.n == 2 * (42_000 - 3)
+    assert judge.regressors[0] is not learnt.filter_.regressors[0]
+
+
 def test_scores_and_errors_over_shards_are_those_in_memory() -> None:
     data = recordings(missing=0.1)
     learnt = model().fit(recordings(10, seed=1))
@@ -79,6 +92,26 @@ def test_partial_fit_takes_one_shard_after_the_other() -> None:
     assert one.report_["later"]["updates"] == 3
 
 
+def test_the_sample_trains_a_filter_only_if_all_shards_gave_a_bad_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, said = recordings(60), Said()
+    shards = Shards.cut(data, 3)
+    model(verbose=said).fit(shards, sample_rows=500)
+    assert not any("training on all" in each for each in said.heard)
+    samples = []
+
+    def kept_drawn(*given: Any) -> Trajectories:
+        samples.append(drawn(*given))
+        return samples[-1]
+
+    monkeypatch.setattr("psimlearn.choose.sharded.drawn", kept_drawn)
+    monkeypatch.setattr("psimlearn.choose.sharded.as_good", lambda *_: False)
+    kept = model(verbose=said).fit(shards, sample_rows=500)
+    assert any("training on all" in each for each in said.heard)
+    assert kept.report_["notes"][-1] == WORSE
+    assert len(samples[0].values) == 500
+    np.testing.assert_array_equal(kept.predict(data), model().fit(samples[0]).predict(data))
+
+
 def test_a_model_of_shards_is_saved_and_goes_on(tmp_path: Path) -> None:
     learnt = model().fit(Shards.cut(recordings(), 3), sample_rows=300)
     learnt.save(tmp_path / "m.psim", with_sums=True)
@@ -87,6 +120,16 @@ def test_a_model_of_shards_is_saved_and_goes_on(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loaded.partial_fit(recordings(5, seed=3))
+
+
+class Said(Watch):
+    """Keeps messages."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def __call__(self, message: str) -> None:
+        self.heard.append(message)
 
 
 class Counted(Watch):
@@ -141,6 +184,11 @@ def test_settings_that_need_memory_are_refused() -> None:
         model(trainer="forward").fit(shards)
     with pytest.raises(SettingsError, match="linear regression or random Fourier"):
         model(learner=RidgeAndTrees(1e-3)).fit(shards, sample_rows=100)
+    words = Trajectories.of_symbols([list("abcab"), list("bcabc")])
+    with pytest.raises(
+        DataError, match=r"shard 0.*: required recordings of numbers, received symbols. Fit them in mem"
+    ):
+        model(learner="ridge").fit(Shards.cut(words, 2))
     with pytest.raises(SettingsError, match="groups"):
         model().fit(shards, groups=np.zeros(10))
     with pytest.raises(SettingsError, match="engine: required"):

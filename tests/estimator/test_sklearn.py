@@ -84,7 +84,7 @@ def check_defaults(case: str) -> None:
         elif names[-1] not in left:
             check(estimator)  # a check that scikit-learn leaves out raises SkipTest
     assert len(names) > 40
-    assert set(names) > left | set(MEMORY)
+    assert set(names) > (left | set(MEMORY)) - {"check_array_api_input"}  # scikit-learn 1.6 does not have this one
 
 
 MANY = int(os.environ.get("PSIMLEARN_EXAMPLES", "20"))

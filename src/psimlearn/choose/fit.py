@@ -1,5 +1,6 @@
 """From recordings and settings to a finished filter: split, choose, descend, train on everything, calibrate, report."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -7,13 +8,14 @@ import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out, start, summing
+from psimlearn.choose.descents import descended, epochs_of
 from psimlearn.choose.everything import Trained, as_good, trained, trained_with_gaps
 from psimlearn.choose.gaps import treatment
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.numbers import NUMBERS
 from psimlearn.choose.order import in_order
 from psimlearn.choose.report import Choice, reported, sensors_missed
-from psimlearn.choose.runs import advanced, best_of, runs
+from psimlearn.choose.runs import advanced, runs
 from psimlearn.choose.search import search
 from psimlearn.choose.sensors import all_or_complete
 from psimlearn.choose.settings import Settings
@@ -30,15 +32,11 @@ from psimlearn.learners import Learner
 from psimlearn.recordings.order import one_order
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Int
-from psimlearn.train.backprop import backprop, randomised
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.hints import HintSums, hint_sums, with_hints
 from psimlearn.train.score import Round, scored
 
-__all__ = ["Fitted", "fitted"]
-
-N_EPOCHS, PATIENCE = 400, 20
-"""The most epochs of back-propagation, as in the paper, and how many may pass without a better one."""
+__all__ = ["Fitted", "Selected", "completed", "finished", "fitted", "selected"]
 
 
 class Fitted(NamedTuple):
@@ -80,6 +78,32 @@ def fitted(
         groups: the group of each recording; no group is both trained on and held out.
         journal: knows rounds that were done before an interruption, and keeps others.
     """
+    return completed(selected(data, settings, seed, tell, groups, journal), settings, seed, tell, journal)
+
+
+class Selected(NamedTuple):
+    """The settings chosen on recordings, before anything is learnt from all of them."""
+
+    data: Trajectories
+    """In an order that contents decide."""
+    everything: Trajectories
+    """The recordings to train on."""
+    choice: Choice
+    strategy: Strategy
+    notes: list[str]
+    held_out: list[tuple[Filter, Trajectories]]
+    """As in `Fitted`."""
+
+
+def selected(
+    data: Trajectories,
+    settings: Settings,
+    seed: int,
+    tell: Watch,
+    groups: Int[np.ndarray, " m"] | None = None,
+    journal: Journal = Journal(),
+) -> Selected:
+    """Choose by closed-loop error on held-out recordings; arguments as those of `fitted`."""
     strategy = SYMBOLS if isinstance(settings.features, OneHot) else NUMBERS
     if settings.trainer.endswith("backprop"):  # before the work rather than after it
         imported("optax", "grad")
@@ -96,17 +120,29 @@ def fitted(
         choice = _unchosen(data, strategy, settings, seed, journal)
     if settings.trainer.endswith("backprop"):
         tell("back-propagation")
-        choice = _descended(choice, settings, seed)
+        choice = descended(choice, settings, seed)
     whole = in_blocks(data) if is_cut(data, settings) else data
     everything = whole if settings.refit or not _shares(settings, splits) else splits[0].train
     choice, everything, absent = _with_gaps(choice, everything, data, strategy, settings, seed, tell, journal)
-    final, more_notes = _trained_on(everything, choice, strategy, settings, seed, tell, journal)
+    return Selected(data, everything, choice, strategy, notes + absent, choice.held_out if splits else [])
+
+
+def completed(found: Selected, settings: Settings, seed: int, tell: Watch, journal: Journal) -> Fitted:
+    """Train on all recordings with the settings chosen, and calibrate on the held-out ones."""
+    choice, strategy, everything = found.choice, found.strategy, found.everything
+    final, notes = _trained_on(everything, choice, strategy, settings, seed, tell, journal)
     filter = strategy.calibrated(final.round.filter, choice.held_out, [(final.round.filter, everything)])
     filter = with_thresholds(with_gaps_measured(filter, choice.held_out), choice.held_out)
     hints = hint_sums(filter, everything)
-    filter = with_hints(filter, hints)
-    notes += absent + more_notes + sensors_missed(filter, choice.held_out if splits else [])
-    report = reported(data, choice, strategy, settings, final.round, filter, notes)
+    return finished(found, settings, final, with_hints(filter, hints), hints, notes)
+
+
+def finished(
+    found: Selected, settings: Settings, final: Trained, filter: Filter, hints: HintSums, notes: Sequence[str] = ()
+) -> Fitted:
+    """The calibrated filter with its report."""
+    choice = found.choice
+    said = [*found.notes, *notes, *sensors_missed(filter, found.held_out)]
     return Fitted(
         filter,
         choice.trial.candidate,
@@ -115,8 +151,8 @@ def fitted(
         hints,
         choice.rounds,
         choice.trials,
-        report,
-        choice.held_out if splits else [],
+        reported(found.data, choice, found.strategy, settings, final.round, filter, said),
+        found.held_out,
         choice,
     )
 
@@ -182,21 +218,6 @@ def _course(split: Split, settings: Settings, seed: int, n_recordings: int) -> C
     )
 
 
-def _descended(choice: Choice, settings: Settings, seed: int) -> Choice:
-    """The filters of a choice, trained on by gradient: as many epochs as are best on average over the splits."""
-    epochs = [
-        _epochs(split, round.filter, settings, seed, N_EPOCHS, PATIENCE)
-        for split, round in zip(choice.splits, choice.winners, strict=True)
-    ]
-    at, error, _ = best_of(epochs)
-    return choice._replace(
-        trial=choice.trial._replace(error=error),
-        rounds=[*choice.rounds, *epochs[0]],
-        winners=[rounds[at] for rounds in epochs],
-        epochs=at,
-    )
-
-
 def _with_gaps(
     choice: Choice, everything: Trajectories, data: Trajectories, strategy: Strategy, *rest: Any
 ) -> tuple[Choice, Trajectories, list[str]]:
@@ -223,15 +244,6 @@ def _treated(
     return choice._replace(
         trial=choice.trial._replace(error=treated.error), winners=treated.winners, exact=treated.n_rounds
     )
-
-
-def _epochs(split: Split, learnt: Filter, settings: Settings, seed: int, n_epochs: int, patience: int) -> list[Round]:
-    """Epochs of back-propagation: on from the filter that DAgger has learnt, or from random weights in its stead."""
-    common: dict[str, Any] = {"n_epochs": n_epochs, "patience": patience, "criterion": settings.criterion}
-    if settings.trainer == "dagger+backprop":
-        return list(backprop(*split, learnt, optimiser="lbfgs", **common))
-    start = randomised(learnt, np.random.default_rng(seed))
-    return list(backprop(*split, start, optimiser="rmsprop", seed=seed, **common))
 
 
 # -- training on everything ------------------------------------------------------------------------------------------
@@ -265,7 +277,7 @@ def _trained(
         return Trained(scored(0, step_by_step(begun, tail=True), held), begun.learner, None)
     final = trained(begun, held, choice, tell, journal, "everything")
     if choice.epochs is not None:
-        *_, last = _epochs(split, final.round.filter, settings, seed, choice.epochs, choice.epochs + 1)
+        *_, last = epochs_of(split, final.round.filter, settings, seed, choice.epochs, choice.epochs + 1)
         final = Trained(last, begun.learner, None)
     if choice.exact is None:
         return final

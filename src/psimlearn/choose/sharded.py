@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from psimlearn.choose.everything import Trained, as_good, trained, trained_with_gaps
-from psimlearn.choose.fit import Fitted, fitted
+from psimlearn.choose.fit import Fitted, Selected, completed, finished, selected
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.numbers import NUMBERS
 from psimlearn.choose.report import Choice
@@ -16,14 +16,14 @@ from psimlearn.choose.watch import Watch
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.evaluate.hidden import with_gaps_measured
 from psimlearn.evaluate.thresholds import with_thresholds
-from psimlearn.filter import Filter, OneHot
+from psimlearn.filter import OneHot
 from psimlearn.recordings.catalogue import Catalogue, drawn
 from psimlearn.recordings.completeness import complete
 from psimlearn.recordings.passes import Engine
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.derived import OnSums
 from psimlearn.train.hints import with_hints
-from psimlearn.train.score import Round, held_out, spectral_radius
+from psimlearn.train.score import held_out
 from psimlearn.train.sharded import Places, ShardedBeginning, begin_sharded, hints_of_shards, settings_known
 
 __all__ = ["SAMPLE_ROWS", "fitted_on_shards"]
@@ -61,40 +61,39 @@ def fitted_on_shards(
     sample = drawn(catalogue, sample_rows, seed)
     whole = len(sample.values) == catalogue.rows
     tell(f"choosing on {len(sample)} of {len(catalogue.lengths)} recordings, {len(sample.values)} rows")
-    chosen = fitted(sample, settings, seed, tell, None, journal)
-    choice, held = chosen.choice, chosen.choice.splits[0].held
-    kept_out, unseen_by_last = _kept_out(chosen, settings, whole)
+    found = selected(sample, settings, seed, tell, None, journal)
+    choice = found.choice
+    kept_out, unseen_by_last = _kept_out(found, settings, whole)
     if choice.complete_only:
         kept_out = sorted({*kept_out, *np.flatnonzero(~catalogue.complete).tolist()})
     begun = _begun(catalogue, choice, settings, seed, tell, engine, kept_out)
-    last, learner, sums = _trained(begun, choice, settings, tell, journal)
-    if not as_good(last, choice.winners[0], NUMBERS.tolerance):
-        report = chosen.report | {"notes": [*chosen.report["notes"], WORSE]}
-        return chosen._replace(report=report)
-    unseen = [(last.filter, held)] if unseen_by_last else choice.held_out
+    final = _trained(begun, choice, settings, tell, journal)
+    last = final.round
+    if not as_good(last, choice.winners[0], NUMBERS.tolerance):  # only now the sample trains a filter
+        fallen_back = completed(found, settings, seed, tell, journal)
+        return fallen_back._replace(report=fallen_back.report | {"notes": [*fallen_back.report["notes"], WORSE]})
+    unseen = [(last.filter, choice.splits[0].held)] if unseen_by_last else choice.held_out
     filter = NUMBERS.calibrated(last.filter, unseen, [(last.filter, sample)])
     filter = with_thresholds(with_gaps_measured(filter, unseen), unseen)
     hints = hints_of_shards(begun.training, filter)
-    filter = with_hints(filter, hints)
-    report = _reported(chosen, catalogue, last, filter, sample)
-    kept = unseen if chosen.held_out else []
-    return chosen._replace(
-        filter=filter, n_rounds=last.number, learner=learner, sums=sums, hint_sums=hints, report=report, held_out=kept
-    )
+    fitted = finished(found, settings, final, with_hints(filter, hints), hints)
+    report = fitted.report | _of_shards(catalogue, sample, fitted.report["notes"])
+    return fitted._replace(report=report, held_out=unseen if found.held_out else [])
 
 
-def _kept_out(chosen: Fitted, settings: Settings, whole: bool) -> tuple[Sequence[int], bool]:
+def _kept_out(found: Selected, settings: Settings, whole: bool) -> tuple[Sequence[int], bool]:
     """The recordings, by place, that are held out of training on all shards; whether its filter has not seen `held`.
 
     If the sample was small, and so cross-validated, it is better to learn from all of it: then the filters of the
-    splits calibrate, as in memory.
+    splits calibrate, as in memory. So they do if only one recording of the sample was long enough, and was cut in time.
     """
-    splits = chosen.choice.splits
+    splits = found.choice.splits
     if isinstance(settings.validation, Trajectories):
         return (), True
-    if not chosen.held_out or (settings.refit and (whole or len(splits) > 1)):
+    if not found.held_out or (settings.refit and (whole or len(splits) > 1)):
         return (), False
-    return splits[0].held.ids or (), len(splits) == 1
+    held = splits[0].held.ids
+    return ((), False) if held is None else (held, len(splits) == 1)
 
 
 def _check(settings: Settings, catalogue: Catalogue) -> None:
@@ -141,20 +140,13 @@ def _trained(begun: ShardedBeginning, choice: Choice, settings: Settings, tell: 
     return final if choice.exact is None else trained_with_gaps(final, begun, held, choice.exact, journal, "shards")
 
 
-def _reported(
-    chosen: Fitted, catalogue: Catalogue, last: Round, filter: Filter, sample: Trajectories
-) -> dict[str, Any]:
-    """The report of the sample, with the numbers of all shards where they differ."""
+def _of_shards(catalogue: Catalogue, sample: Trajectories, notes: Sequence[str]) -> dict[str, Any]:
+    """The parts of the report in which all shards differ from the sample."""
     rows = len(sample.values)
-    shards = {"shards": len(catalogue.shards), "sample_rows": rows, "fingerprint": catalogue.fingerprint}
     note = f"settings, errors and calibration come from a sample of {rows} of {catalogue.rows} rows"
     of_sample, of_all = (left_out(int(np.sum(~each))) for each in (complete(sample), catalogue.complete))
-    notes = [of_all if each == of_sample else each for each in chosen.report["notes"]]
-    return chosen.report | {
+    return {
         "data": catalogue.described(),
-        "clipped": last.clipped,
-        "dropped": last.dropped,
-        "radius": spectral_radius(filter),
-        "notes": notes + ([note] if rows < catalogue.rows else []),
-        "shards": shards,
+        "notes": [of_all if each == of_sample else each for each in notes] + [note] * (rows < catalogue.rows),
+        "shards": {"shards": len(catalogue.shards), "sample_rows": rows, "fingerprint": catalogue.fingerprint},
     }

@@ -105,19 +105,15 @@ def _over_shards(saved: Any, data: tuple[str, ...], output: Path | None, others:
     from psimlearn.baselines import LastObservation, TrainingMean
     from psimlearn.cli.shards import shards_for
     from psimlearn.cli.tables import coverage_table, error_table
-    from psimlearn.evaluate import errors_over_shards
     from psimlearn.evaluate.residuals import ways_ahead
-    from psimlearn.evaluate.sharded import covered_over_shards
+    from psimlearn.evaluate.sharded import measured_over_shards
 
     filter, shards = saved.filter, shards_for(saved, data, others)
     steps, mean = others["steps"] or filter.features.window, filter.scaling.mean
-    methods = {"training mean": TrainingMean(mean), "last observation": LastObservation(mean), "PSIM": filter}
-    errors = {
-        name: errors_over_shards(method, shards, steps, skip=1, scale=filter.scaling.scale)
-        for name, method in methods.items()
-    }
+    beside: dict[str, Any] = {"training mean": TrainingMean(mean), "last observation": LastObservation(mean)}
     ways = [] if filter.calibration is None else ways_ahead(filter, (1, steps))
-    found = covered_over_shards(filter, shards, ways, LEVELS)
+    by_method, found = measured_over_shards(filter, [*beside.values()], shards, steps, ways, LEVELS, skip=1)
+    errors = dict(zip([*beside, "PSIM"], by_method, strict=True))
     click.echo(f"{len(shards)} shards, {found.rows} rows")
     known = ", inputs to come known" if filter.input_scaling is not None else ""
     error_table(errors, f"{SQUARED}{known}")

@@ -10,11 +10,11 @@ from psimlearn.errors import DataError
 from psimlearn.evaluate.horizons import NOTHING_SEEN, Forecaster, scored_rows
 from psimlearn.evaluate.residuals import Ahead, covered
 from psimlearn.filter import Filter
-from psimlearn.recordings.passes import Engine, InTurn, Pass, Portion, plus, silent
+from psimlearn.recordings.passes import Engine, InTurn, Pass, Portion, merged, plus, silent
 from psimlearn.recordings.shards import Shards
 from psimlearn.shapes import Float
 
-__all__ = ["Covered", "covered_over_shards", "errors_over_shards"]
+__all__ = ["Covered", "Measured", "errors_over_shards", "measured_over_shards"]
 
 
 class HorizonSums(NamedTuple):
@@ -55,7 +55,11 @@ def errors_over_shards(
         engine: where the shards are computed.
     """
     task = _Task(forecaster, whole(horizon, "horizon"), whole(skip, "skip", 0), scale)
-    sums: HorizonSums | None = engine.map_merge(Pass("errors", _sums, plus, task), shards, silent)
+    return _means(engine.map_merge(Pass("errors", _sums, plus, task), shards, silent), task.horizon, task.skip)
+
+
+def _means(sums: HorizonSums | None, horizon: int, skip: int) -> Float[np.ndarray, " horizon"]:
+    """The mean squared error by horizon; an error if there is nothing to score."""
     if sums is None:
         raise DataError(
             f"nothing to score: required a recording longer than {skip + horizon - 1} rows (skip {skip}, horizon "
@@ -99,32 +103,62 @@ class Covered(NamedTuple):
         return np.asarray(np.divide(self.inside, known, out=np.full_like(self.inside, np.nan), where=known > 0))
 
 
-class _Intervals(NamedTuple):
+class Measured(NamedTuple):
+    """The mean squared errors of some methods by horizon, and the intervals of a filter."""
+
+    errors: list[Float[np.ndarray, " horizon"]]
+    intervals: Covered
+
+
+class _Tasks(NamedTuple):
+    errors: Sequence[_Task]
     filter: Filter
     ways: Sequence[Ahead]
     levels: Sequence[float]
 
 
-def covered_over_shards(
-    filter: Filter, shards: Shards, ways: Sequence[Ahead], levels: Sequence[float], engine: Engine = InTurn()
-) -> Covered:
-    """How many observations lie within the intervals of a filter, and how likely they are.
+class _Parts(NamedTuple):
+    errors: tuple[HorizonSums | None, ...]
+    intervals: Covered
+
+    def plus(self, other: "_Parts") -> "_Parts":
+        """The sums over both parts."""
+        errors = (merged(plus, *couple) for couple in zip(self.errors, other.errors, strict=True))
+        return _Parts(tuple(errors), self.intervals.plus(other.intervals))
+
+
+def measured_over_shards(
+    filter: Filter,
+    beside: Sequence[Forecaster],
+    shards: Shards,
+    horizon: int,
+    ways: Sequence[Ahead],
+    levels: Sequence[float],
+    *,
+    skip: int = 0,
+    engine: Engine = InTurn(),
+) -> Measured:
+    """Errors of some methods and of a filter, and how often its intervals hold: each shard is loaded once for all.
 
     Args:
-        filter: a calibrated filter, or one without ways to ask for.
+        filter: a calibrated filter, or one without ways to ask for; its errors come last, and its scale divides errors.
+        beside: further methods to score.
         shards: recordings that the filter was not fitted to.
-        ways: how far ahead is predicted, and from which inputs.
+        horizon: the largest number of steps ahead.
+        ways: how far ahead is predicted with intervals, and from which inputs.
         levels: of the intervals.
+        skip: rows at the beginning of each trajectory from which no prediction is scored.
         engine: where the shards are computed.
     """
-    found: Covered = engine.map_merge(
-        Pass("intervals", _covered, plus, _Intervals(filter, ways, levels)), shards, silent
-    )
-    return found
+    tasks = [_Task(method, whole(horizon, "horizon"), skip, filter.scaling.scale) for method in (*beside, filter)]
+    work = Pass("errors and intervals", _parts, plus, _Tasks(tasks, filter, ways, levels))
+    found: _Parts = engine.map_merge(work, shards, silent)
+    return Measured([_means(sums, horizon, skip) for sums in found.errors], found.intervals)
 
 
-def _covered(task: _Intervals, portion: Portion) -> Covered:
-    counts = [covered(task.filter, portion.data, ahead, task.levels) for ahead in task.ways]
-    inside = np.array([within for within, _ in counts]).reshape(len(task.ways), len(task.levels))
-    nats = task.filter.log_likelihood(portion.data)
-    return Covered(inside, np.array([float(n) for _, n in counts]), float(nats.sum()), len(nats))
+def _parts(tasks: _Tasks, portion: Portion) -> _Parts:
+    counts = [covered(tasks.filter, portion.data, ahead, tasks.levels) for ahead in tasks.ways]
+    inside = np.array([within for within, _ in counts]).reshape(len(tasks.ways), len(tasks.levels))
+    nats = tasks.filter.log_likelihood(portion.data)
+    intervals = Covered(inside, np.array([float(n) for _, n in counts]), float(nats.sum()), len(nats))
+    return _Parts(tuple(_sums(task, portion) for task in tasks.errors), intervals)

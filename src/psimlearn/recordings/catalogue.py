@@ -144,7 +144,10 @@ def _together(parts: Sequence[Trajectories], lengths: Int[np.ndarray, " m"], ids
 def _facts(_: None, portion: Portion) -> tuple[_Facts, ...]:
     data = portion.data
     if data.alphabet is not None:
-        raise DataError(f"shard {portion.shard}: required recordings of numbers, received symbols.")
+        raise DataError(
+            f"shard {portion.shard}: required recordings of numbers, received symbols. Fit them in memory, or a part "
+            "of them: model.fit(shards.load(0))."
+        )
     missing = np.add.reduceat(np.isnan(data.values).sum(axis=1), data.offsets[:-1])
     columns = (data.n_channels, data.n_inputs, data.n_hints, data.names)
     lengths, keys, whole = tuple(data.lengths.tolist()), tuple(content_keys(data)), tuple(complete(data).tolist())

@@ -24,6 +24,7 @@ SHORTEST_MONTH = 27 * 86_400
 SHORTEST_DAY = 0.9 * 86_400
 """Seconds: a day on which the clocks change has 23 hours."""
 EPOCH = datetime(1970, 1, 1)
+A_DAY, A_MONTH = np.timedelta64(1, "D"), np.timedelta64(1, "M")
 
 
 class Wall(NamedTuple):
@@ -82,7 +83,7 @@ def _by_calendar(wall: Int[np.ndarray, " T"], step: float, steps: int) -> Int[np
     dates = days.astype("M8[D]")
     found = _months(dates, steps) if step > SHORTEST_MONTH else None
     if found is None and (usual := _usual(np.diff(days))) is not None:
-        found = dates[-1] + usual * np.arange(1, steps + 1)
+        found = dates[-1] + (usual * np.arange(1, steps + 1)).astype("m8[D]")
     return None if found is None else found.astype(np.int64) * DAY + clock[0]
 
 
@@ -90,11 +91,11 @@ def _months(dates: np.ndarray, steps: int) -> np.ndarray | None:
     """The next dates of rows on one day of the month, or on its last day; None if rows are on other days."""
     months = dates.astype("M8[M]")
     usual, day = _usual(np.diff(months.astype(np.int64))), dates - months.astype("M8[D]")
-    last = ((dates + 1).astype("M8[M]") != months).all()
+    last = ((dates + A_DAY).astype("M8[M]") != months).all()
     if not usual or not (last or (day == day[0]).all()):
         return None
-    ahead = months[-1] + usual * np.arange(1, steps + 1)
-    ends = (ahead + 1).astype("M8[D]") - 1
+    ahead = months[-1] + (usual * np.arange(1, steps + 1)).astype("m8[M]")
+    ends = (ahead + A_MONTH).astype("M8[D]") - A_DAY
     return np.asarray(ends if last else np.minimum(ahead.astype("M8[D]") + day[0], ends))
 
 

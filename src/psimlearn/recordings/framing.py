@@ -98,7 +98,8 @@ def _assembled(
         raise DataError(f"required an id and a time with other names than answers have, received {listed(both)}.")
     if not nw.dependencies.is_pandas_dataframe(framing.frame):
         backend = nw.get_native_namespace(framing.frame)
-        return nw.from_dict({**keys, **_columns(rows, labels)}, backend=backend).to_native()
+        native = {name: column.to_native() for name, column in keys.items()}  # narwhals 2.0 does not unwrap them
+        return nw.from_dict({**native, **_columns(rows, labels)}, backend=backend).to_native()
     made = type(framing.frame)(rows, index=index, columns=list(labels))
     for place, (name, column) in enumerate(keys.items()):
         made.insert(place, name, column.to_native().set_axis(made.index))
@@ -218,4 +219,15 @@ def turned_into(library: str, frame: Any) -> Any:
         name: column.to_numpy() if column.dtype.is_numeric() else column.to_list()
         for name, column in ((name, columns.get_column(name)) for name in columns.columns)
     }
-    return import_module(library).DataFrame(cells)
+    return _with_zones(import_module(library).DataFrame(cells), columns)
+
+
+def _with_zones(made: Any, columns: "nw.DataFrame[Any]") -> Any:
+    """A frame whose times have the zones of these columns: polars before 1.6 makes times of UTC without a zone."""
+    found = nw.from_native(made, eager_only=True)
+    zones = {name: getattr(columns[name].dtype, "time_zone", None) for name in columns.columns}
+    lost = [name for name, zone in zones.items() if zone and getattr(found[name].dtype, "time_zone", zone) is None]
+    if not lost:
+        return made
+    mended = (nw.col(name).dt.replace_time_zone("UTC").dt.convert_time_zone(str(zones[name])) for name in lost)
+    return found.with_columns(*mended).to_native()
