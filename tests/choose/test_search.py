@@ -10,8 +10,8 @@ import psimlearn.choose.runs
 from oracles import ragged
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
-from psimlearn.choose.runs import Run, advanced, race, runs, screened, with_ridge
-from psimlearn.choose.search import search
+from psimlearn.choose.runs import Run, advanced, race, runs, with_ridge
+from psimlearn.choose.search import screened, search
 from psimlearn.choose.space import Space
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError

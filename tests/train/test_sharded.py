@@ -66,7 +66,6 @@ CASES: dict[str, Case] = {
     "zero": ({}, Stack(4), Ridge(1e-4), Recipe(lags=2), "zero"),
     "teacher": ({}, Stack(4), Ridge(1e-2), Recipe(), "teacher"),
     "system": ({}, Stack(4), Ridge(1e-4), Recipe(states=4, past=4), "history"),
-    "improved system": ({}, Stack(4), Ridge(1e-4), Recipe(states=4, past=4, em_iterations=3), "history"),
     "published": ({}, Stack(4), Ridge(1e-2, intercept=False), Recipe.as_published(), "zero"),
 }
 

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.linalg
 
 from psimlearn.baselines.kalman import Kalman
+from psimlearn.baselines.smoother import filtered, records
 from psimlearn.filter import Scaling
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
-from psimlearn.train.smoother import filtered, records
-from psimlearn.train.systems import NoisySystem, observability
+from psimlearn.train.systems import observability
 
 __all__ = ["LinearGaussian"]
 
@@ -60,18 +60,14 @@ class LinearGaussian:
         """The Kalman filter of the observations less their mean."""
         return Kalman(self.A, self.C, self.Q, self.R, self.S, self.initial, self.covariance)
 
-    def noisy(self) -> NoisySystem:
-        """The system without the history of its likelihood."""
-        return NoisySystem(self.A, self.C, self.Q, self.R, self.S, self.mean, self.initial, self.covariance)
-
     def states(self, trajectories: Trajectories) -> Float[np.ndarray, "rows s"]:
         """E[s_t | the observed entries of x_0 .. x_{t-1}] at every row."""
-        rows = records(trajectories.values, trajectories.offsets)
-        return rows.plan.packed(filtered(self.noisy(), rows).before)
+        centred = records(trajectories.values - self.mean, trajectories)
+        return centred.plan.packed(filtered(self.kalman(), centred).before)
 
     def log_likelihood(self, trajectories: Trajectories) -> float:
         """Log-likelihood of all recordings together, in nats."""
-        return filtered(self.noisy(), records(trajectories.values, trajectories.offsets)).log_likelihood
+        return filtered(self.kalman(), records(trajectories.values - self.mean, trajectories)).log_likelihood
 
     def forecast(self, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:
         """Mean + C A^j s_t."""

@@ -14,7 +14,8 @@ __all__ = ["Candidate", "Trial"]
 OFFSETS = 1.6
 """The doubt about the level of a new recording, times the square of the number of recordings: see `Trial`."""
 DOUBT = 0.002
-"""The doubt about beliefs that are nothing but contexts, and about systems that were improved."""
+"""The doubt about beliefs that are nothing but contexts."""
+
 
 UNSTABLE = 1.0
 """The doubt about filters that do not forget their start."""
@@ -62,8 +63,8 @@ class Trial(NamedTuple):
 
         A new recording may have its particular offset, and few recordings tell little about offsets: those held out
         are not quite new, since settings and units were made with them at hand. Beliefs about symbols that are mostly
-        contexts have to be a little better: smaller differences in nats are chance; and so have systems that were
-        improved, which fit few recordings closely. A filter that does not forget its start has to be far better.
+        contexts have to be a little better: smaller differences in nats are chance. A filter that does not forget its
+        start has to be far better.
         """
         recipe, learner = self.candidate
         if isinstance(learner, SymbolRidge):
@@ -72,7 +73,7 @@ class Trial(NamedTuple):
             return self.error + UNSTABLE * abs(self.error)  # a likelihood may be negative
         dependence = 1.0 if recipe.level_weight is None else min(recipe.level_weight, 1.0)
         doubt = OFFSETS / self.n_recordings**2 if self.n_recordings > 1 else 0.0
-        return self.error * (1 + doubt * dependence + DOUBT * (recipe.em_iterations > 0))
+        return self.error * (1 + doubt * dependence)
 
     def row(self) -> dict[str, Any]:
         """The trial as a row of a table."""
@@ -90,7 +91,6 @@ class Trial(NamedTuple):
             "rank": recipe.rank,
             "states": recipe.states,
             "past": None if recipe.states is None else recipe.past,
-            "em_iterations": None if recipe.states is None else recipe.em_iterations,
             "n_rounds": self.n_rounds,
             "best_round": self.best_round,
             "error": self.error,

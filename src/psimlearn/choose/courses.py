@@ -21,7 +21,7 @@ from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.derived import InitialSums, beside, initial_sums, revised, with_fewer_lags, with_ridge, with_share
 from psimlearn.train.losses import Loss, Squared
-from psimlearn.train.recipe import Init, Recipe, Size
+from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, held_out
 from psimlearn.train.start import Beginning, Ground, begin, ground, identifying, relating
 
@@ -105,8 +105,8 @@ def relating_pasts(courses: Sequence[Course], pasts: Sequence[int]) -> list[Cour
     return [course._replace(ground=relating(course.ground, pasts)) for course in courses]
 
 
-def identifying_systems(courses: Sequence[Course], sizes: Sequence[Size]) -> list[Course]:
-    """The courses, with systems of these values of `Recipe.size` identified once for all starts."""
+def identifying_systems(courses: Sequence[Course], sizes: Sequence[tuple[int, int]]) -> list[Course]:
+    """The courses, with systems of these values of `Recipe.past` and `Recipe.states` identified once for all starts."""
     return [course._replace(ground=identifying(course.ground, sizes)) for course in courses]
 
 
@@ -133,7 +133,7 @@ def starts(
 def _identifying(candidates: Sequence[Candidate], courses: Sequence[Course]) -> list[Course]:
     """The courses, with the systems that several candidates begin with."""
     kinds = {candidate.kind for candidate in candidates}
-    sizes = Counter(kind.recipe.size for kind in kinds if kind.recipe.size is not None)
+    sizes = Counter((kind.recipe.past, kind.recipe.states) for kind in kinds if kind.recipe.states is not None)
     shared = [size for size, count in sizes.items() if count > 1]
     return identifying_systems(courses, shared)
 

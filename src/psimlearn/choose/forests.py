@@ -12,7 +12,8 @@ import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course
-from psimlearn.choose.runs import Run, advanced, runs, screened
+from psimlearn.choose.runs import Run, advanced, runs
+from psimlearn.choose.search import screened
 from psimlearn.choose.settings import Settings
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError

@@ -10,8 +10,8 @@ from psimlearn.baselines import LastObservation, TrainingMean
 from psimlearn.choose.candidates import Trial
 from psimlearn.choose.courses import Course, laid_out, start
 from psimlearn.choose.forests import enough_for_trees, tree_search
-from psimlearn.choose.runs import Run, screened
-from psimlearn.choose.search import search
+from psimlearn.choose.runs import Run
+from psimlearn.choose.search import screened, search
 from psimlearn.choose.settings import Settings
 from psimlearn.choose.space import Space
 from psimlearn.choose.spaces import RIDGES, fourier_space, linear_space, n_fourier
@@ -41,8 +41,7 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     finished: list[Run] = []
     if settings.learner == "auto":
         first, trials = search(courses, linear, settings.n_rounds, tell)
-        # others do not begin with a system
-        finished, guide = [first], replace(first.candidate.recipe, states=None, em_iterations=0)
+        finished, guide = [first], replace(first.candidate.recipe, states=None)  # others do not begin with a system
     else:
         trials = screened(linear.candidates(), courses, tell)
         guide = min(trials, key=lambda t: t.penalised_error).candidate.recipe

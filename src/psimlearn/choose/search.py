@@ -13,19 +13,22 @@ from typing import Any, cast
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course
+from psimlearn.choose.courses import Course, identifying_systems, relating_pasts
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
-from psimlearn.choose.runs import Run, advanced, race, runs, screened, with_ridge
+from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_ridge
 from psimlearn.choose.space import Space
-from psimlearn.choose.systems import from_systems
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.learners import RandomFourierRidge
 
-__all__ = ["search"]
+__all__ = ["screened", "search"]
 
 N_RACING = 3
 """How many kinds of candidates race."""
+N_FROM_SYSTEMS = 2
+"""How many runs that began with a system race, besides the one with the simplest recipe."""
+FEW = 2
+"""The rounds after which the best runs that began with a system are known."""
 FINER = 10.0
 """The factor by which a ridge is varied around the best of a coarse grid."""
 HARMLESS = 1.005
@@ -54,7 +57,7 @@ def search(
         nearby = _nearby(_best_of_each_kind(trials)[:N_RACING], space)
         trials += screened(_untried(nearby, trials), courses, tell)
     kinds = _best_of_each_kind(trials)
-    begun, more = from_systems(courses, space, tell)
+    begun, more = _from_systems(courses, space, tell)
     trials += more
     finished = _raced(kinds, begun, courses, space, n_rounds, tell, rivals)
     trials += [run.trial() for run in finished]
@@ -65,6 +68,16 @@ def search(
             "diverged. Check the recordings for wild values, or give more of them."
         )
     return winner, trials
+
+
+def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: Watch = Watch()) -> list[Trial]:
+    """A trial of F_0 of each candidate; if the watch ends it early, of fewer, but of one at least."""
+    trials: dict[Candidate, Trial] = {}
+    for done, trial in enumerate(first_trials(candidates, courses), start=1):
+        trials[trial.candidate] = trial
+        if not watch.goes_on("trying settings", done, len(candidates)):
+            break
+    return [trials[candidate] for candidate in candidates if candidate in trials]
 
 
 def _beyond_the_edges(trials: Sequence[Trial], courses: Sequence[Course], watch: Watch) -> list[Trial]:
@@ -90,6 +103,55 @@ def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
     ridges = {p.alpha for p in (*tried, *points)}
     points += [Point(a, b) for a, b in product(sorted(ridges), sorted(widths)) if Point(a, b) not in points]
     return [best.candidate._replace(learner=replace(learner, **point._asdict())) for point in points]
+
+
+def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple[list[Run], list[Trial]]:
+    """The best few runs from the system whose filter does best, after few rounds; and trials of all others."""
+    if space.systems is None:
+        return [], []
+    sizes, recipes, alphas = space.systems
+    courses = relating_pasts(courses, sorted({past for past, _ in sizes}))
+    known = [size for size in sizes if all(size[0] in course.ground.related for course in courses)]
+    plain = Candidate(recipes[0], space.learners[0])
+    trials = screened([_begun_with(plain, size) for size in known], courses, tell)
+    if not trials or not np.isfinite(min(t.error for t in trials)):
+        return [], trials
+    trials += screened([_begun_with(plain, size) for size in _between(_size(_best(trials)), known)], courses, tell)
+    size = _size(_best(trials))
+    courses = identifying_systems(courses, [size])
+
+    def taken(tried: Iterable[Candidate]) -> list[Run]:
+        return [advanced(run, FEW, tell) for run in runs([_begun_with(each, size) for each in tried], courses)]
+
+    tried = taken(plain._replace(recipe=recipe).with_alpha(alphas[0]) for recipe in recipes)
+    best = min(tried, key=_latest_error).candidate
+    first, *others = tried + taken(best.with_alpha(a) for a in alphas[1:])
+    others.sort(key=_latest_error)
+    # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
+    return [first, *others[:N_FROM_SYSTEMS]], trials + [run.trial() for run in others[N_FROM_SYSTEMS:]]
+
+
+def _best(trials: Sequence[Trial]) -> Trial:
+    return min(trials, key=lambda t: t.penalised_error)
+
+
+def _size(trial: Trial) -> tuple[int, int]:
+    recipe = trial.candidate.recipe
+    assert recipe.states is not None
+    return recipe.past, recipe.states
+
+
+def _between(size: tuple[int, int], known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Numbers of states halfway to the next ones on a logarithmic scale, within the range of those known."""
+    past, states = size
+    of_past = [s for p, s in known if p == past]
+    halfway = {round(states / np.sqrt(2)), round(states * np.sqrt(2))}
+    return [(past, s) for s in sorted(halfway) if min(of_past) < s < max(of_past) and s not in of_past]
+
+
+def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
+    past, states = size
+    return candidate._replace(recipe=replace(candidate.recipe, past=past, states=states))
 
 
 def _raced(
@@ -217,6 +279,11 @@ def _best_of_each_kind(trials: Iterable[Trial]) -> list[Trial]:
 
 def _around(alpha: float | None) -> list[float]:
     return [] if alpha is None else [alpha / FINER, alpha * FINER]
+
+
+def _latest_error(run: Run) -> float:
+    """The error of the last round: runs from one system have F_0 in common."""
+    return float(np.mean([lane.rounds[-1].error if lane.rounds else np.inf for lane in run.lanes]))
 
 
 def _penalised_error(run: Run) -> float:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from psimlearn.choose.candidates import Candidate
 from psimlearn.learners import Learner
-from psimlearn.train.recipe import Recipe, Size
+from psimlearn.train.recipe import Recipe
 
 __all__ = ["Space", "Systems"]
 
@@ -13,14 +13,12 @@ __all__ = ["Space", "Systems"]
 class Systems(NamedTuple):
     """Subspace starts: F_0 is the Kalman filter of an identified system, and DAgger goes on from it."""
 
-    sizes: tuple[Size, ...]
+    sizes: tuple[tuple[int, int], ...]
     """Numbers of rows of past, each with a number of states."""
     recipes: tuple[Recipe, ...]
     """The recipes with which rounds go on from the best of these."""
     alphas: tuple[float, ...]
     """The ridges of these rounds: the first for every recipe, the others for the best recipe."""
-    em_iterations: tuple[int, ...] = ()
-    """Numbers of iterations of expectation maximisation that may improve the best of these systems."""
 
 
 class Space(NamedTuple):

@@ -11,7 +11,7 @@ from psimlearn.filter import Stack
 from psimlearn.filter.features import Persistent
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.train.recipe import Prior, Recipe, Size
+from psimlearn.train.recipe import Prior, Recipe
 
 __all__ = ["RIDGES", "cautious_recipe", "fourier_space", "given_space", "linear_space", "n_fourier", "recipes"]
 
@@ -29,8 +29,6 @@ SYSTEMS = (1, 2, 4, 8, 16, 32, 64)
 """Numbers of states of the linear systems that are tried; then some between, around the best."""
 SYSTEM_RIDGES = (1e-1, 1e-2, 1.0)
 """Ridges with which rounds go on from a system."""
-EM_ITERATIONS = (5,)
-"""Iterations of expectation maximisation, to improve the best system."""
 WIDEST_RELATION = 1000
 """Columns of past and future beyond which these are not related: the cost grows with their cube."""
 
@@ -118,10 +116,10 @@ def _systems(settings: Settings, data: Trajectories, recipes: Sequence[Recipe]) 
     if not (settings.systems and plain and settings.belief_weight != 0):
         return None
     pasts = [past for past in sorted({max(k, 3), 2 * max(k, 2)}) if 2 * past * n <= WIDEST_RELATION]
-    sizes = tuple(Size(past, s) for past in pasts for s in SYSTEMS if s <= min(k, past - 1) * n)
+    sizes = tuple((past, s) for past in pasts for s in SYSTEMS if s <= min(k, past - 1) * n)
     with_belief = {replace(recipe, belief_weight=settings.belief_weight or 1.0): None for recipe in recipes}
     chosen = tuple(r for r in with_belief if r.level_weight in (None, LEVEL_WEIGHTS[0]))
-    return Systems(sizes, chosen, SYSTEM_RIDGES, EM_ITERATIONS) if sizes and chosen else None
+    return Systems(sizes, chosen, SYSTEM_RIDGES) if sizes and chosen else None
 
 
 def _between(settings: Settings) -> tuple[tuple[str, float], ...]:

@@ -169,11 +169,7 @@ def _fed_back(choices: Mapping[str, Any]) -> str:
     """How many directions of the belief are fed back, in words; files of earlier versions know no states."""
     if choices.get("states") is None:
         return f"rank {choices['rank'] or 'full'}"
-    improved = choices.get("em_iterations") or 0
-    return (
-        f"begun with a linear system of {counted(choices['states'], 'state')}, from {choices['past']} rows of past"
-        f"{f', improved by {improved} iterations of expectation maximisation' if improved else ''}"
-    )
+    return f"begun with a linear system of {counted(choices['states'], 'state')}, from {choices['past']} rows of past"
 
 
 def _rows(errors: Mapping[str, Sequence[float]]) -> list[str]:

@@ -12,8 +12,8 @@ import numpy as np
 from psimlearn.baselines import KGram
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course
-from psimlearn.choose.runs import Run, screened
-from psimlearn.choose.search import search
+from psimlearn.choose.runs import Run
+from psimlearn.choose.search import screened, search
 from psimlearn.choose.settings import Settings
 from psimlearn.choose.space import Space
 from psimlearn.choose.splits import Split

@@ -61,8 +61,8 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         feedthrough: inputs act on the observation of the same row.
         recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box and feedthrough.
         criterion: minimise the error over the "window" (each step ahead relative to the error of the last observation;
-            the next row counts as much as all of them; in recordings of 50 rows and more from row 10 on), of the next
-            row only ("one-step"), or over so many steps ahead (a number), which count alike.
+            the next row counts as much as all of them), of the next row only ("one-step"), or over so many steps ahead
+            (a number), which count alike.
         validation: the share of recordings to hold out, or further recordings. A single recording is cut in time.
         refit: train on all recordings once everything is chosen.
         random_state: seeds the splits and the random features.

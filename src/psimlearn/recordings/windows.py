@@ -12,10 +12,10 @@ import numpy as np
 from psimlearn.recordings.schedule import RowIndex, Schedule, schedule
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "enough_rows", "evenly_cut"]
-__all__ += ["example_blocks", "example_places", "example_rows", "foretelling", "futures", "futures_of"]
-__all__ += ["histories", "lag_places", "last_rows", "late_at_end", "late_before", "next_rows", "preceding"]
-__all__ += ["row_times", "settled", "unseen_at_end", "unseen_before", "whole_futures"]
+__all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "enough_rows", "example_blocks"]
+__all__ += ["example_places", "example_rows", "foretelling", "futures", "futures_of", "histories", "lag_places"]
+__all__ += ["last_rows", "late_at_end", "late_before", "next_rows", "preceding", "row_times", "settled"]
+__all__ += ["unseen_at_end", "unseen_before", "whole_futures"]
 
 SETTLED = 10
 """Rows after which a filter has forgotten how a recording began."""
@@ -248,16 +248,6 @@ def blocks_of(offsets: Int[np.ndarray, " edges"], length: int, gap: int) -> list
         for first, end in pairwise(offsets.tolist())
         for start in range(first, max(end - length, first) + 1, length + gap)
     ]
-
-
-def evenly_cut(offsets: Int[np.ndarray, " edges"], most: int) -> Int[np.ndarray, " more"]:
-    """The offsets of pieces of at most so many rows, into which every trajectory is cut as evenly as can be.
-
-    >>> evenly_cut(np.array([0, 6, 7]), 4)
-    array([0, 3, 6, 7])
-    """
-    cuts = [np.linspace(a, b, -(-(b - a) // most) + 1).astype(int)[1:] for a, b in pairwise(offsets.tolist())]
-    return np.concatenate([offsets[:1], *cuts])
 
 
 def _as_slice(rows: Int[np.ndarray, " some"]) -> RowIndex:

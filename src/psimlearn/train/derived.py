@@ -35,7 +35,7 @@ class InitialSums(NamedTuple):
 
     def serve(self, recipe: Recipe) -> bool:
         """Whether these sums contain those of a recipe, or all of them but the belief if that begins with a system."""
-        alike = replace(recipe, lags=self.recipe.lags, states=None, past=self.recipe.past, em_iterations=0)
+        alike = replace(recipe, lags=self.recipe.lags, states=None, past=self.recipe.past)
         return alike == self.recipe and recipe.lags <= self.recipe.lags
 
     def rest(self, lags: int) -> Int[np.ndarray, " rest"]:

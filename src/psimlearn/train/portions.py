@@ -19,14 +19,12 @@ from psimlearn.train.coordinates import relative
 from psimlearn.train.examples import Met
 from psimlearn.train.hints import HintSums, hint_sums
 from psimlearn.train.history import HistorySums, Step, one_step_sums, replayed, sums_of
-from psimlearn.train.improved import pieces
 from psimlearn.train.levels import LevelSums, level_sums, whitened
-from psimlearn.train.likelihood import Expected, expected
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.spread import Moments, Spread, moments_of, spread_of
 from psimlearn.train.start import Ground, Stage, staged, training_rows
 from psimlearn.train.subspace import stretches
-from psimlearn.train.systems import NoisySystem, System
+from psimlearn.train.systems import System
 
 __all__ = ["Compared", "First", "Known", "Levels", "Scales", "along", "compared", "errors", "first", "hints", "history"]
 __all__ += ["levels", "merged_met", "round_of", "scales", "start_of"]
@@ -226,13 +224,6 @@ def levels(known: Known, data: Trajectories, system: System) -> Levels:
     stage = known.stage(data, beliefs=False)
     found = whitened(system, stage.x, stage.layout.plan)
     return Levels(None if found is None else level_sums(*found, stage.layout.plan))
-
-
-@_of_usable
-def expectations(known: Known, data: Trajectories, model: NoisySystem) -> Expected:
-    """The sums of one iteration of expectation maximisation."""
-    stage = known.stage(data, beliefs=False)
-    return expected(model, pieces(stage.x, stage.layout.plan, data.offsets))
 
 
 class Compared(NamedTuple):

@@ -1,7 +1,7 @@
 """The choices around the paper's algorithms, and which of them go together."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from psimlearn.checks import number, one_of, optional, switch, whole
 from psimlearn.errors import DataError, SettingsError
@@ -9,20 +9,12 @@ from psimlearn.filter import Features, OneHot, Stack, StackSquares
 from psimlearn.filter.features import Persistent
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["Init", "Prior", "Recipe", "Size", "check"]
+__all__ = ["Init", "Prior", "Recipe", "check"]
 
 Init = Literal["history", "teacher", "zero"]
 Prior = Literal["mean", "last", "zero"]
 MOST_LAGS = 10_000
 """The most lags: sums hold the square of their number."""
-
-
-class Size(NamedTuple):
-    """Which linear system a recipe begins with: these fields of a `Recipe`."""
-
-    past: int
-    states: int
-    em_iterations: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,7 +31,6 @@ class Recipe:
         states: begin with the Kalman filter of a linear system of this many states, identified by canonical
             correlations, and feed back these states; None begins with a regression.
         past: with states, how many rows of past and of future are related to identify the system.
-        em_iterations: with states, how many iterations of expectation maximisation improve the system before it begins.
         box: keep the feedback within the range of the features seen in training, widened on either side by this
             many times that range; None for no box.
         standardise: learn in units of each channel's standard deviation.
@@ -56,7 +47,6 @@ class Recipe:
     rank: int | None = None
     states: int | None = None
     past: int = 10
-    em_iterations: int = 0
     box: float | None = 1.0
     standardise: bool = True
     feedthrough: bool = False
@@ -72,16 +62,10 @@ class Recipe:
         optional(whole, self.rank, "rank")
         optional(whole, self.states, "states")
         whole(self.past, "past", 2)
-        whole(self.em_iterations, "em_iterations", 0)
         optional(number, self.box, "box")
         optional(number, self.guard, "guard", above=True)
         for name in ("standardise", "feedthrough", "keep_start"):
             switch(getattr(self, name), name)
-
-    @property
-    def size(self) -> Size | None:
-        """The system that this recipe begins with; None if it begins with a regression."""
-        return None if self.states is None else Size(self.past, self.states, self.em_iterations)
 
     @classmethod
     def for_symbols(cls, lags: int = 1) -> "Recipe":
@@ -137,10 +121,6 @@ def _rules_of_pairs(train: Trajectories, features: Features, recipe: Recipe) -> 
                 f"states needs Stack features, rank=None and a belief weight above 0, received {kind}, "
                 f"rank={recipe.rank} and belief weight {recipe.belief_weight:g}; use states=None"
             ),
-        ),
-        (
-            recipe.states is not None or recipe.em_iterations == 0,
-            f"em_iterations improve a system: required a number of states, received {recipe.em_iterations} and none",
         ),
         (
             recipe.states is None or train.inputs is None,

@@ -16,7 +16,7 @@ from psimlearn.filter.rollout import Rollout, Table, roll, table
 from psimlearn.filter.step import expected
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import SETTLED, carried_forward, futures, late_before, settled, whole_futures
+from psimlearn.recordings.windows import carried_forward, futures, late_before, settled, whole_futures
 from psimlearn.shapes import Float
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.systems import LARGEST_POLE
@@ -31,8 +31,6 @@ NARROW, POWERS = 100, 50
 """The width up to which eigenvalues are computed, and the powers of a wider map from which its radius is estimated."""
 NEARLY = 1.05
 """The spectral radius up to which a linear filter that does not forget its start is made to forget it."""
-LONG = 5
-"""Trajectories are long if they have this many times the rows after which a filter has forgotten how they began."""
 BLOWN_UP = 1e6
 """A filter has diverged if a prediction is this many times larger than every observation."""
 
@@ -74,14 +72,9 @@ def held_out(
     not drown the near ones; beyond the window predictions are fed back. Rows before which nothing was seen, where all
     filters say the same, are left out. "window" counts all rows of the window so, and the next row once more as much
     as all of them: noise in the rows hides most of the differences between filters at the next row, and it is the
-    next row that tells best how well a filter follows. It leaves out the first rows of long trajectories of numbers:
-    there all filters know little, and these large errors would decide. The first `skip` rows of every trajectory are
-    not scored.
+    next row that tells best how well a filter follows. The first `skip` rows of every trajectory are not scored.
     """
     criterion_of(criterion)
-    long = len(validation.values) >= LONG * SETTLED * len(validation)
-    if criterion == "window" and long and isinstance(loss, Squared):
-        skip = max(skip, SETTLED)
     laid_out = table(filter, validation)
     plan, x = laid_out.layout.plan, laid_out.layout.x
     if laid_out.layout.gappy and np.isnan(x).all():

@@ -25,14 +25,11 @@ from psimlearn.train.coordinates import deviation, relative
 from psimlearn.train.examples import Met
 from psimlearn.train.hints import HintSums, merged_hints
 from psimlearn.train.history import FILL_PASSES, regressed
-from psimlearn.train.improved import improved_by
-from psimlearn.train.likelihood import Expected
 from psimlearn.train.portions import Known
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.spread import Spread, directions_of, feedback_of, guard_of
 from psimlearn.train.start import SUBSPACE_RIDGE, Found, blank, placed, with_system
 from psimlearn.train.subspace import Start, readout, realised, related_by, started_by
-from psimlearn.train.systems import NoisySystem, System
 
 __all__ = ["Places", "ShardedBeginning", "ShardedRows", "begin_sharded", "hints_of_shards", "settings_known"]
 
@@ -186,24 +183,12 @@ def _with_history(places: Places, known: Known) -> Known:
 
 def _system(places: Places, known: Known, first: portions.First) -> Start:
     """The identified linear system that a subspace start begins with."""
-    joined, size = first.of_stretches, known.recipe.size
+    joined, states = first.of_stretches, known.recipe.states
     assert joined is not None
-    assert size is not None
+    assert states is not None
     share = (joined.n - 1) / joined.n  # the covariance of a sample, and here the mean of squares
     found = related_by(share * joined.covariance, joined.n, places.catalogue.n_channels, "cva", SUBSPACE_RIDGE)
-    start = _started(places, known, realised(found, size.states))
-    if not size.em_iterations:
-        return start
-
-    def expectation(model: NoisySystem) -> Expected:
-        sums: Expected = places.passed("likelihood of the system", portions.expectations, plus, (known, model))
-        return sums
-
-    return _started(places, known, improved_by(start, expectation, size.em_iterations))
-
-
-def _started(places: Places, known: Known, system: System) -> Start:
-    """The system with its level and its first state."""
+    system = realised(found, states)
     levels = places.passed("level of the system", portions.levels, plus, (known, system))
     return started_by(system, levels.sums)
 

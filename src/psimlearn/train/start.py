@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from psimlearn.errors import DataError, DivergedError
+from psimlearn.errors import DataError
 from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
 from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.rollout import inputs_at, room
@@ -23,8 +23,7 @@ from psimlearn.shapes import Float
 from psimlearn.train.coordinates import deviation, relative, weighted
 from psimlearn.train.examples import TrainingRows
 from psimlearn.train.history import history_beliefs
-from psimlearn.train.improved import improved, pieces
-from psimlearn.train.recipe import Init, Recipe, Size, check
+from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.train.spread import Moments, Spread, directions_of, feedback_of, guard_of, moments_of, spread_of
 from psimlearn.train.subspace import Related, Start, first_step, readout, realised, related, started
 
@@ -53,8 +52,8 @@ class Ground(NamedTuple):
     """The covariance of the one-step errors of those beliefs."""
     related: Mapping[int, Related] = MappingProxyType({})
     """By `Recipe.past`, how so many rows of future depend on so many rows of past, as far as it is known already."""
-    systems: Mapping[Size, Start] = MappingProxyType({})
-    """By `Recipe.size`, the systems that are known already."""
+    systems: Mapping[tuple[int, int], Start] = MappingProxyType({})
+    """By `Recipe.past` and `Recipe.states`, the systems that are known already."""
     spreads: tuple[Spread, Spread] | None = None
     """Of `Stage.m` and `Stage.seen`, which are the same for all recipes; None if not known yet."""
     moments: Moments | None = None
@@ -94,13 +93,10 @@ def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
     return ground._replace(related=known, moments=moments_of(_seen(ground)))
 
 
-def identifying(ground: Ground, sizes: Iterable[Size]) -> Ground:
-    """The ground with the systems identified for these values of `Recipe.size`, unless they diverge."""
-    for size in sizes:
-        if size not in ground.systems:
-            with suppress(DivergedError):
-                ground = ground._replace(systems={**ground.systems, size: _identified(ground, size)})
-    return ground
+def identifying(ground: Ground, sizes: Iterable[tuple[int, int]]) -> Ground:
+    """The ground with the systems identified for these values of `Recipe.past` and `Recipe.states`."""
+    new = {size: _identified(ground, *size) for size in sizes if size not in ground.systems}
+    return ground._replace(systems={**ground.systems, **new})
 
 
 def begin(
@@ -314,19 +310,14 @@ def _initial(
 
 def _subspace_start(ground: Ground, recipe: Recipe) -> Start | None:
     """The linear system that a subspace start begins with; None for other starts."""
-    if recipe.size is None:
+    if recipe.states is None:
         return None
-    return ground.systems.get(recipe.size) or _identified(ground, recipe.size)
+    return ground.systems.get((recipe.past, recipe.states)) or _identified(ground, recipe.past, recipe.states)
 
 
-def _identified(ground: Ground, size: Size) -> Start:
-    rows = x, plan = ground.x, ground.layout.plan
-    if size.em_iterations:
-        plain = size._replace(em_iterations=0)
-        start = ground.systems.get(plain) or _identified(ground, plain)
-        return started(improved(start, pieces(x, plan, ground.train.offsets), size.em_iterations), x, plan)
-    found = ground.related.get(size.past) or related(*rows, size.past, "cva", SUBSPACE_RIDGE)
-    return started(realised(found, size.states), *rows)
+def _identified(ground: Ground, past: int, states: int) -> Start:
+    rows = ground.x, ground.layout.plan
+    return started(realised(ground.related.get(past) or related(*rows, past, "cva", SUBSPACE_RIDGE), states), *rows)
 
 
 def _span(x: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "2 n"]:

@@ -8,8 +8,7 @@ import scipy.linalg
 
 from psimlearn.shapes import Float
 
-__all__ = ["FLOOR", "LARGEST_POLE", "NoisySystem", "System", "observability", "radius", "settled", "stabilised"]
-__all__ += ["steady_gain"]
+__all__ = ["FLOOR", "LARGEST_POLE", "System", "observability", "radius", "settled", "stabilised", "steady_gain"]
 
 FLOOR = 1e-9
 """The least variance of an innovation, in units of its channel's variance: a constant channel has none."""
@@ -25,30 +24,6 @@ class System(NamedTuple):
     K: Float[np.ndarray, "s n"]
     V: Float[np.ndarray, "n n"]
     stabilised: bool
-
-
-class NoisySystem(NamedTuple):
-    """A linear system with Gaussian noises.
-
-    s_{t+1} = A s_t + w_t,    x_t = mean + C s_t + v_t,    cov(w, v) = [Q S; S' R]
-    """
-
-    A: Float[np.ndarray, "s s"]
-    C: Float[np.ndarray, "n s"]
-    Q: Float[np.ndarray, "s s"]
-    R: Float[np.ndarray, "n n"]
-    S: Float[np.ndarray, "s n"]
-    mean: Float[np.ndarray, " n"]
-    """Mean of the observations while the state is zero."""
-    initial: Float[np.ndarray, " s"]
-    """Mean of the state before the first row."""
-    covariance: Float[np.ndarray, "s s"]
-    """Covariance of the state before the first row."""
-
-    @property
-    def noise(self) -> Float[np.ndarray, "sn sn"]:
-        """[Q S; S' R]."""
-        return np.block([[self.Q, self.S], [self.S.T, self.R]])
 
 
 def radius(A: Float[np.ndarray, "s s"]) -> float:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.baselines.kalman import Kalman
 from psimlearn.recordings.schedule import Schedule, schedule
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Bool, Float, Int
-from psimlearn.train.systems import NoisySystem
 
 __all__ = ["Filtered", "Records", "Smoothed", "filtered", "parts", "records", "smoothed", "symmetric", "turned"]
 
@@ -23,7 +24,7 @@ class Records(NamedTuple):
 
     plan: Schedule
     x: Float[np.ndarray, "rows n"]
-    """Observations; zero where missing."""
+    """Observations less their mean; zero where missing."""
     mask: Int[np.ndarray, " rows"]
     """Which pattern each row shows."""
     masks: Bool[np.ndarray, "patterns n"]
@@ -49,9 +50,9 @@ class Records(NamedTuple):
         return rows
 
 
-def records(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, " offsets"]) -> Records:
-    """Schedule values that belong to trajectories with these offsets, and sort out which entries are missing."""
-    plan = schedule(offsets)
+def records(values: Float[np.ndarray, "rows n"], trajectories: Trajectories) -> Records:
+    """Schedule values that belong to the rows of trajectories, and sort out which entries are missing."""
+    plan = schedule(trajectories.offsets)
     x = values[plan.order]
     seen = ~np.isnan(x)
     _, first, mask = np.unique(np.packbits(seen, axis=1), axis=0, return_index=True, return_inverse=True)
@@ -80,7 +81,7 @@ class _Told(NamedTuple):
     """Minus twice the log-likelihood, if all states were known to be zero."""
 
 
-def _told(model: NoisySystem, records: Records) -> _Told:
+def _told(model: Kalman, records: Records) -> _Told:
     A, C, Q, R, S = model.A, model.C, model.Q, model.R, model.S
     rows, sizes = records.rows(), np.bincount(records.mask)
     pull, push = np.empty((2, len(records.x), len(A)))
@@ -119,13 +120,12 @@ class Filtered(NamedTuple):
     log_likelihood: float
 
 
-def filtered(model: NoisySystem, records: Records) -> Filtered:
-    """The Kalman filter in information form."""
-    records = records.less(model.mean)
+def filtered(model: Kalman, records: Records) -> Filtered:
+    """The Kalman filter in information form, of observations less their mean."""
     told, counts = _told(model, records), np.bincount(records.kind)
     before, at, after = np.empty((3, *told.pull.shape))
     sure, unsure, total = [], [], told.constant
-    s, P = np.tile(model.initial, (len(records.kind), 1)), np.tile(model.covariance, (len(counts), 1, 1))
+    s, P = np.tile(model.mean, (len(records.kind), 1)), np.tile(model.covariance, (len(counts), 1, 1))
     for block in records.plan.blocks():
         shown, kind = records.patterns(block), records.kind[: block.stop - block.start]
         information, T = told.information[shown], told.transition[shown]
