@@ -232,6 +232,7 @@ def test_rank_compresses_what_is_fed_back_not_what_is_predicted() -> None:
     assert filter.run(data)[0].shape == (len(data.values), 6)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("n_streams", [1.5, 0, -1, "x", float("nan"), True, 10**12])
 def test_a_number_of_streams_that_is_none_is_refused(n_streams: Any) -> None:
     with pytest.raises(SettingsError, match="n_streams: required"):

@@ -20,7 +20,7 @@ import psimlearn
 from oracles import loss_by_hand, ragged
 from psimlearn import PSIM
 from psimlearn.baselines import TrainingMean
-from psimlearn.choose import fit as fitting
+from psimlearn.choose import descents
 from psimlearn.datasets import LinearSystem, long_memory_system, random_system
 from psimlearn.errors import DataError, MissingExtraError, SettingsError
 from psimlearn.evaluate import errors_by_horizon
@@ -220,7 +220,7 @@ def test_the_estimator_refines_what_dagger_has_learnt(tmp_path: Path) -> None:
 
 
 def test_the_estimator_learns_from_random_weights_over_gappy_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "N_EPOCHS", 15)
+    monkeypatch.setattr(descents, "N_EPOCHS", 15)
     rng = RNG(5)
     system = random_system(rng)
     values = system.simulate(30, 40, rng).values.copy()
