@@ -1,6 +1,6 @@
 """Out of core: make Parquet sets of any size, fit a filter to them in bounded memory, and compare engines.
 
-python benchmarks/shards.py make FOLDER ROWS          write shards of 100 000 rows x 13 channels
+python benchmarks/shards.py make FOLDER ROWS [EACH]   write shards of 100 (EACH) recordings of 1000 rows x 13 channels
 python benchmarks/shards.py fit FOLDER [WORKERS]      fit, and print seconds, peak memory and a hash of the filter
 python benchmarks/shards.py wide FOLDER [FEATURES]    one worker against two, by random features: processes, then Dask
 """
@@ -37,22 +37,22 @@ def system(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return A, rng.standard_normal((CHANNELS, 8))
 
 
-def shard(number: int) -> np.ndarray:
+def shard(number: int, each: int) -> np.ndarray:
     """(recordings, rows, channels), the same for the same number."""
     A, C = system(np.random.default_rng(0))
     rng = np.random.default_rng([1, number])
-    s, x = rng.standard_normal((EACH, 8)), np.empty((EACH, LENGTH, CHANNELS))
+    s, x = rng.standard_normal((each, 8)), np.empty((each, LENGTH, CHANNELS))
     for t in range(LENGTH):
-        x[:, t] = s @ C.T + 0.5 * rng.standard_normal((EACH, CHANNELS))
-        s = s @ A.T + 0.3 * rng.standard_normal((EACH, 8))
+        x[:, t] = s @ C.T + 0.5 * rng.standard_normal((each, CHANNELS))
+        s = s @ A.T + 0.3 * rng.standard_normal((each, 8))
     return x
 
 
-def make(folder: Path, rows: int) -> None:
+def make(folder: Path, rows: int, each: int = EACH) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for number in range(rows // (EACH * LENGTH)):
-        x = shard(number)
-        ids = np.repeat(np.arange(EACH) + number * EACH, LENGTH)
+    for number in range(rows // (each * LENGTH)):
+        x = shard(number, each)
+        ids = np.repeat(np.arange(each) + number * each, LENGTH)
         columns = {"recording": ids, **dict(zip(NAMES, x.reshape(-1, CHANNELS).T, strict=True))}
         pq.write_table(
             pa.table(columns), folder / f"{number:05d}.parquet", compression="none", use_dictionary=["recording"]
@@ -121,7 +121,8 @@ def wide(folder: Path, features: int) -> None:
     """Seconds of the passes over all shards and of the whole fit, by engine and workers.
 
     The catalogue is read before, so that processes have started. What follows the passes, calibration on the held-out
-    recordings of the sample, is done by one process.
+    recordings of the sample, is done by one process. Give each worker several shards: of four, Dask may give one worker
+    three.
     """
     for kind in ("processes", "dask"):
         passes, fits, found = [], [], set()
@@ -152,7 +153,7 @@ def wide(folder: Path, features: int) -> None:
 if __name__ == "__main__":
     command, folder, *rest = sys.argv[1:]
     if command == "make":
-        make(Path(folder), int(float(rest[0])))
+        make(Path(folder), *(int(float(number)) for number in rest))
     elif command == "wide":
         wide(Path(folder), int(rest[0]) if rest else 1000)
     else:
