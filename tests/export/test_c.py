@@ -18,11 +18,14 @@ import pytest
 
 from compiled import COMPILERS, DRIVER, STRICT, Given, furthest, given, in_c, in_python, library
 from psimlearn import PSIM, SettingsError
+from psimlearn.datasets import random_system
 from psimlearn.export.c import header
 from psimlearn.export.machine import machine_of
 from psimlearn.filter import Features, Filter, Linear, SecondMoment, Stack, StackSquares
 from psimlearn.filter.folded import foldable
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
+from psimlearn.learners import Ridge
+from psimlearn.train import dagger
 from random_filters import RNG, WINDOW, N, made
 from small import ONE, driven, several
 
@@ -151,6 +154,15 @@ def test_every_compiler_here_takes_it_without_a_warning(compiler: str, tmp_path:
         kind = np.float32 if "-DMODEL_FLOAT" in options else np.float64
         far = furthest(filter, in_c(built, filter, of, STEPS, kind), in_python(filter, of, STEPS))
         assert max(far.values()) < (CLOSE if kind is np.float64 else CLOSE_FLOAT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_wide_filter_compiles_without_a_warning_at_the_highest_level(compiler: str, tmp_path: Path) -> None:
+    """gcc saw a place in the weights beyond the largest int, after more rows than there are."""
+    data = random_system(RNG(0), n_states=8, n_outputs=60).simulate(30, 20, RNG(0))
+    filter = next(dagger(data, data, Stack(3), Ridge(1e-2), rng=RNG(0), n_rounds=0)).filter
+    library(filter, tmp_path, "-O3", compiler=compiler)
 
 
 def test_sizes_are_as_the_header_says(tmp_path: Path) -> None:

@@ -101,14 +101,12 @@ static inline void @name@_add(@name@_real *@NAME@_RESTRICT out, int count, const
                               const @name@_real *@NAME@_RESTRICT z, int rows)
 {
     int i, j;
-    for (j = 0; j + 3 < rows; j += 4) {
-        const @name@_real *row = weights + j * count;
+    for (j = 0; j + 3 < rows; j += 4, weights += 4 * count)
         for (i = 0; i < count; i++)
-            out[i] += (row[i] * z[j] + row[count + i] * z[j + 1])
-                + (row[2 * count + i] * z[j + 2] + row[3 * count + i] * z[j + 3]);
-    }
-    for (; j < rows; j++)
-        for (i = 0; i < count; i++) out[i] += weights[j * count + i] * z[j];
+            out[i] += (weights[i] * z[j] + weights[count + i] * z[j + 1])
+                + (weights[2 * count + i] * z[j + 2] + weights[3 * count + i] * z[j + 3]);
+    for (; j < rows; j++, weights += count)
+        for (i = 0; i < count; i++) out[i] += weights[i] * z[j];
 }
 
 /* A map of z: a row of biases, then a row of weights for each coordinate of z, each cosine and each sine. */
