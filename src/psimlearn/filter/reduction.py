@@ -22,7 +22,7 @@ from psimlearn.filter.folded import fold
 from psimlearn.filter.innovations import has_innovations
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.regressors import Linear
-from psimlearn.filter.step import Feedback, expected
+from psimlearn.filter.step import Feedback, expected, inputs
 from psimlearn.filter.stepping import step
 from psimlearn.filter.whole import run
 from psimlearn.recordings.trajectories import Trajectories
@@ -67,7 +67,7 @@ def reduced(filter: Model, tolerance: float = 0.01, recordings: Trajectories | N
     data = _simulated(filter) if recordings is None else recordings
     before = run(filter, data)[0]
     sizes = _sizes(filter, _errors(filter, data, before))
-    most, found = tolerance * sizes, _directions(filter, filter.feedback(before), sizes)
+    most, found = tolerance * sizes, _directions(filter, inputs(filter.recursion, before), sizes)
     too_few, enough = 0, len(filter.feedback.mean)
     while enough - too_few > 1:  # the least rank that is enough, by bisection
         rank = min((too_few + enough) // 2, len(found.into))
