@@ -1,5 +1,6 @@
 """Gaps filled from both sides: against brute force, statsmodels, and recordings whose gaps were cut by hand."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -38,7 +39,8 @@ def learnt(case: str) -> Filter:
         "feedthrough": "feedthrough" in case,
         "box": False,
     }
-    return PSIM(2, random_state=0, n_rounds=2, belief_weight=1.0, **settings).fit(data).filter_
+    filter = PSIM(2, random_state=0, n_rounds=2, belief_weight=1.0, **settings).fit(data).filter_
+    return replace(filter, opening=None)  # its covariance is dropped after some rows: see test_opening.py
 
 
 CASES = ["exact", "plain", "lags", "lags last rank", "inputs lags", "inputs feedthrough last"]

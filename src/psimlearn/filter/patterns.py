@@ -120,7 +120,7 @@ class Patterns:
         each = np.arange(g)
         before: Doubt | None = Doubt(np.where(node >= 0, each, -1), self.spread[node])
         if model.opened is not None:
-            before = model.opened.begun(before, age, (~seen).any(axis=1))
+            before = model.opened.begun(before, age, np.asarray(~seen.all(axis=1)))
         V = np.where(start[:, None, None], model.first_noise, model.noise)
         given = conditioned(model.kind, before, V, seen, model.r, model.s, each)
         T = model.transition(np.empty((g, 0)), start[given.first])

@@ -6,8 +6,8 @@ begins at s_1 and has no gain of first rows makes the errors
 
     x_t - H S_t = H F^t d + noise_t,        noise_t ~ N(0, V)          t = 0, 1, ..
 
-where F takes one memory to the next. So d of each recording has a Gaussian posterior; the mean and covariance of d over
-recordings are one step of expectation maximisation, from the distribution at later rows.
+where F takes one memory to the next. So d of each recording has a Gaussian posterior, and expectation maximisation finds
+the mean and covariance of d over recordings, from the distribution at later rows on.
 """
 
 from dataclasses import replace
@@ -39,6 +39,8 @@ FEWEST = 20
 """The fewest recordings whose first rows tell how recordings begin."""
 SCORED = 10
 """First rows that are scored."""
+STEPS = 20
+"""Steps of expectation maximisation."""
 FAINT = 1e-10
 """Directions whose variance is a smaller share of the largest are left out."""
 
@@ -76,7 +78,7 @@ def _at_any_moment(filter: Filter, rollout: Rollout) -> Filter | None:
     if not np.isfinite(both).all():
         return None
     mean = both.mean(axis=0)
-    return _opening(filter, mean[:d], mean[d:].reshape(-1, n), np.cov(both.T, bias=True))
+    return _opening(filter, mean[:d], mean[d:].reshape(-1, n), np.atleast_2d(np.cov(both.T, bias=True)))
 
 
 def _as_first_rows(found: Filter, filter: Filter, train: Trajectories) -> Filter | None:
@@ -92,13 +94,24 @@ def _as_first_rows(found: Filter, filter: Filter, train: Trajectories) -> Filter
         return None
     model, d, n = innovations(found), len(filter.initial), len(filter.scaling.mean)
     R = found.opening.root
-    read = _reads(found, R)  # H F^t R, for all first rows
-    noise = np.kron(np.eye(FIRST), model.noise)
-    gain = np.linalg.solve(read @ read.T + noise, read).T
-    moves, left = errors.reshape(len(errors), -1) @ gain.T, np.eye(R.shape[1]) - gain @ read
-    covariance = R @ (np.atleast_2d(np.cov(moves.T, bias=True)) + left) @ R.T
-    mean = np.concatenate([found.initial, found.opening.older.ravel()]) + R @ moves.mean(axis=0)
-    return _opening(filter, mean[:d], mean[d:].reshape(-1, n), covariance)
+    move, covariance = _maximised(errors.reshape(len(errors), -1), _reads(found, R), model.noise)
+    mean = np.concatenate([found.initial, found.opening.older.ravel()]) + R @ move
+    return _opening(filter, mean[:d], mean[d:].reshape(-1, n), R @ covariance @ R.T)
+
+
+def _maximised(
+    errors: Float[np.ndarray, "m rows"], read: Float[np.ndarray, "rows k"], V: Float[np.ndarray, "n n"]
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k k"]]:
+    """The mean and covariance of coordinates d, standard normal at first, of which recordings show read d + noise."""
+    k = read.shape[1]
+    noise, mean, covariance = np.kron(np.eye(len(read) // len(V)), V), np.zeros(k), np.eye(k)
+    for _ in range(STEPS):
+        across = read @ covariance
+        gain = np.linalg.solve(across @ read.T + noise, across).T
+        moved = mean + (errors - read @ mean) @ gain.T
+        mean, left = moved.mean(axis=0), covariance - gain @ across
+        covariance = np.atleast_2d(np.cov(moved.T, bias=True)) + 0.5 * (left + left.T)
+    return mean, covariance
 
 
 def _reads(filter: Filter, root: Float[np.ndarray, "both k"]) -> Float[np.ndarray, "rows k"]:
