@@ -30,7 +30,7 @@ __all__ = ["NUMBERS"]
 
 CAUTIOUS = 1.0
 """The ridge where there is too little data to choose one."""
-WORSE = 2.0
+WORSE = 1.005
 """See `Strategy.tolerance`."""
 
 
