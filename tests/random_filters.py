@@ -61,7 +61,8 @@ def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank
     bound = rng.uniform(0.05, 0.3, r)
     box = box or kind == "variances"  # without a box the exponential could overflow
     root = rng.standard_normal((N, N))
-    opening = Opening(rng.standard_normal((lags - 1, N)), rng.standard_normal((d + (lags - 1) * N, 3)))
+    other = RNG([seed, 1])  # so that filters with and without an opening are alike
+    opening = Opening(other.standard_normal((lags - 1, N)), other.standard_normal((d + (lags - 1) * N, 3)))
     return Filter(
         features=features,
         regressors=tuple(regressor(kind, p, d, r, rng) for kind in kinds),

@@ -192,6 +192,7 @@ ESTIMATOR = [
         rank=("count or none", 1),
         box=("switch", False),
         feedthrough=("switch", False),
+        opening=("switch", True),
         recipe=("object", Recipe(lags=2)),
         criterion=("count", "one-step"),
         validation=("share", 0.5),

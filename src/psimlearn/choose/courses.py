@@ -59,6 +59,8 @@ class Course(NamedTuple):
     n_recordings: int
     """How many recordings all splits together were made from."""
     loss: Loss
+    opens: bool = True
+    """Whether linear filters learn how recordings begin."""
     initial: InitialSums | None = None
     """The sums of ridge regression with the most lags that are tried: they contain the sums with fewer lags."""
     name: str = ""
@@ -86,10 +88,11 @@ def laid_out(
     seed: int = 0,
     n_recordings: int,
     loss: Loss = Squared(),
+    opens: bool = True,
 ) -> Course:
     """A course over this split, for candidates whose recipes differ from `standard` in lags, prior, weights or rank."""
     return Course(
-        ground(train, features, init, standard), validation, init, criterion, trainer, seed, n_recordings, loss
+        ground(train, features, init, standard), validation, init, criterion, trainer, seed, n_recordings, loss, opens
     )
 
 
@@ -176,7 +179,7 @@ def _begun(course: Course, candidate: Candidate) -> Start:
     rng, known = np.random.default_rng(course.seed), _known(course, candidate)
     fit = candidate.alpha is None  # with a ridge, `with_alpha` fits F_0
     begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng, known, fit=fit)
-    skip = unscored(course.validation, begun.filter)
+    skip = unscored(course.validation, begun.filter) if course.opens else 0
     return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss, skip))
 
 

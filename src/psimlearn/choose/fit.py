@@ -125,7 +125,7 @@ def selected(
     whole = in_blocks(data) if is_cut(data, settings) else data
     everything = whole if settings.refit or not _shares(settings, splits) else splits[0].train
     choice, everything, absent = _with_gaps(choice, everything, data, strategy, settings, seed, tell, journal)
-    choice = opened(choice) if splits else choice
+    choice = opened(choice) if splits and settings.opening else choice
     return Selected(data, everything, choice, strategy, notes + absent, choice.held_out if splits else [])
 
 
@@ -219,6 +219,7 @@ def _course(split: Split, settings: Settings, seed: int, n_recordings: int) -> C
         seed=seed,
         n_recordings=n_recordings,
         loss=settings.loss,
+        opens=settings.opening,
     )
 
 

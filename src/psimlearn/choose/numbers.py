@@ -87,6 +87,7 @@ def _autoregressions(courses: Sequence[Course], trials: Sequence[Trial], setting
                 criterion=course.criterion,
                 seed=course.seed,
                 n_recordings=course.n_recordings,
+                opens=course.opens,
             )
             for course in courses
         ]

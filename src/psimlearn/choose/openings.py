@@ -22,7 +22,7 @@ WAYS: tuple[Begins, ...] = ("any moment", "first rows")
 
 
 WORSE = 1.01
-"""The squared errors of first rows may be so many times larger: as far as that, the difference is noise."""
+"""Squared errors of first rows may be so many times larger: up to there the difference is noise."""
 CLEARLY = 2.0
 """Standard errors by which first rows have to be more likely if they begin in a way of their own."""
 
@@ -32,7 +32,7 @@ class _Tried(NamedTuple):
 
     begins: Begins
     filters: list[Filter]
-    squares: Float[np.ndarray, " m"]
+    squares: Float[np.ndarray, "m rows"]
     nats: Float[np.ndarray, " m"]
 
 
@@ -43,7 +43,7 @@ def opened(choice: Choice) -> Choice:
     """
     if not all(can_open(round.filter) for round in choice.winners):
         return choice
-    plain = sum(first_errors(filter, held).squares.sum() for filter, held in choice.held_out)
+    plain = np.concatenate([first_errors(filter, held).squares for filter, held in choice.held_out])
     tried = [found for begins in WAYS if (found := _tried(choice, begins)) is not None and _no_worse(found, plain)]
     if not tried:
         return choice
@@ -79,8 +79,10 @@ def _tried(choice: Choice, begins: Begins) -> _Tried | None:
     return _Tried(begins, there, squares, nats)
 
 
-def _no_worse(found: _Tried, plain: float) -> bool:
-    return bool(found.squares.sum() <= WORSE * plain)
+def _no_worse(found: _Tried, plain: Float[np.ndarray, "m rows"]) -> bool:
+    """Whether errors are as small as without an opening: those of the very first row, which are large, and the rest."""
+    ours, without = (np.nansum(squares, axis=0) for squares in (found.squares, plain))
+    return bool(ours[0] <= WORSE * without[0] and ours[1:].sum() <= WORSE * without[1:].sum())
 
 
 def _clearly(more: Float[np.ndarray, " m"]) -> bool:

@@ -40,6 +40,8 @@ class Settings:
     """Measures the criterion."""
     blocks: bool = True
     """Whether one long recording may be cut into blocks to learn from."""
+    opening: bool = True
+    """Whether linear filters learn how recordings begin."""
     systems: bool = False
     """Whether filters of identified linear systems are tried as starts as well."""
 

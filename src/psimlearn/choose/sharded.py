@@ -140,7 +140,8 @@ def _begun(
 def _trained(begun: ShardedBeginning, choice: Choice, settings: Settings, tell: Watch, journal: Journal) -> Trained:
     """As many rounds as were best, on all shards."""
     validation = choice.splits[0].held
-    held = held_out(begun.filter, validation, settings.criterion, settings.loss, unscored(validation, begun.filter))
+    skip = unscored(validation, begun.filter) if settings.opening else 0
+    held = held_out(begun.filter, validation, settings.criterion, settings.loss, skip)
     final = trained(begun, held, choice, tell, journal, "shards")
     return final if choice.exact is None else trained_with_gaps(final, begun, held, choice.exact, journal, "shards")
 

@@ -94,6 +94,7 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         refit=switch(given["refit"], "refit"),
         loss=Squared(),
         blocks=recipe is None and given["trainer"] != "forward",
+        opening=switch(given["opening"], "opening") and recipe is None,
         systems=recipe is None and given["trainer"] != "forward" and is_auto(given["init"]),
     )
     if isinstance(settings.features, OneHot) or data.alphabet is not None:

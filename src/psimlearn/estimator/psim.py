@@ -58,8 +58,10 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             where recordings differ in offset; None regresses on lags as they are; "auto" chooses.
         rank: feed back only so many directions of the belief; None for all, "auto" for as few as do no harm.
         box: keep the feedback near the range seen in training.
+        opening: learn how recordings begin, so that linear filters learn more from first rows than from later ones.
         feedthrough: inputs act on the observation of the same row.
-        recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box and feedthrough.
+        recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box, feedthrough and
+            opening.
         criterion: minimise the error over the "window" (each step ahead relative to the error of the last observation;
             the next row counts as much as all of them), of the next row only ("one-step"), or over so many steps ahead
             (a number), which count alike.
@@ -94,6 +96,7 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         level_weight: float | str | Any | None = "auto",
         rank: int | str | Any | None = None,
         box: bool | Any = True,
+        opening: bool | Any = True,
         feedthrough: bool | Any = False,
         recipe: Recipe | Any | None = None,
         criterion: str | int | Any = "window",
@@ -114,6 +117,7 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         self.level_weight = level_weight
         self.rank = rank
         self.box = box
+        self.opening = opening
         self.feedthrough = feedthrough
         self.recipe = recipe
         self.criterion = criterion

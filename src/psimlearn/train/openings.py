@@ -130,18 +130,20 @@ def _opening(
     initial: Float[np.ndarray, " d"],
     older: Float[np.ndarray, "earlier n"],
     covariance: Float[np.ndarray, "both both"],
-) -> Filter:
-    """The filter with this distribution of its memory before the first row."""
+) -> Filter | None:
+    """The filter with this distribution of its memory before the first row; None if its memory never moved."""
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
     kept = values > FAINT * values.max(initial=0.0)
+    if not kept.any():
+        return None
     return replace(filter, initial=initial, opening=Opening(older, vectors[:, kept] * np.sqrt(values[kept])))
 
 
 class FirstErrors(NamedTuple):
     """Errors of the first rows of recordings, standardised."""
 
-    squares: Float[np.ndarray, " m"]
-    """The sum of their squares, for each recording."""
+    squares: Float[np.ndarray, "m rows"]
+    """The sum of their squares over channels; NaN where a recording is shorter, or after a missing entry."""
     nats: Float[np.ndarray, " m"]
     """Their log-likelihood under the variances that the opening claims; NaN without an opening."""
 
@@ -150,7 +152,7 @@ def first_errors(filter: Filter, held: Trajectories) -> FirstErrors:
     """Errors of predictions of the first rows, of recordings in which these are complete."""
     errors = _first_rows(filter, held, SCORED)
     seen = ~np.isnan(errors).any(axis=2)
-    squares = np.nansum(errors**2, axis=(1, 2))
+    squares = np.sum(errors**2, axis=2)
     if filter.opening is None:
         return FirstErrors(squares, np.full(len(squares), np.nan))
     model, nats = innovations(filter), np.zeros(len(squares))
