@@ -13,7 +13,7 @@ from psimlearn.filter.loops import EDGES, EIGHT, OUT, TABLE, boxed, compiled, mu
 
 __all__ = ["pass_rows"]
 
-MOST, FEWEST = 64, 8
+MOST, FEWEST = 128, 8
 """About how many recordings are passed over at once, and the fewest for which that pays."""
 
 
@@ -40,15 +40,15 @@ def _pass_alone(
 
 
 @compiled()
-def _multiplied_at_once(z: Any, W: Any, y: Any) -> None:
-    """Write y = W z for many columns of z; W has one row for each of y, a multiple of four of them.
+def _multiplied_at_once(z: Any, W: Any, y: Any, b: int) -> None:
+    """Write y = W z for the first b columns of z; W has one row for each of y, a multiple of four of them.
 
     Four rows of z serve four rows of y at a time: to read and write them takes longer than to multiply.
     """
-    (width, p), b = W.shape, z.shape[1]
+    width, p = W.shape
     fours = p // 4 * 4
     for c in range(0, width, 4):
-        y[c : c + 4] = 0.0
+        y[c : c + 4, :b] = 0.0
         for k in range(0, fours, 4):
             e0, e1, e2, e3 = W[c, k], W[c, k + 1], W[c, k + 2], W[c, k + 3]
             f0, f1, f2, f3 = W[c + 1, k], W[c + 1, k + 1], W[c + 1, k + 2], W[c + 1, k + 3]
@@ -95,32 +95,56 @@ def _put_rows(values: Any, u: Any, rows: Any, first: bool, scaling: Any, r: int,
 
 
 @compiled()
-def _pass_at_once(
-    values: Any, u: Any, begin: Any, n_rows: int, scaling: Any, W: Any, box: Any, place: int, out: Any, z: Any
-) -> Any:
-    """Pass over the first rows of recordings that begin at these rows; leave the next feedback in z, and return y.
+def _write_at_once(y: Any, place: int, rows: Any, out: Any) -> None:
+    """Write a part of each column of y to its row of the answers.
 
-    Each recording has a column, so that registers hold several of them.
+    Eight numbers of a row are written at a time: in a loop over a whole row, the processor would collect its numbers
+    from distant places, which takes three times as long.
     """
-    y, now = _aligned(W.shape[0], len(begin)), begin.copy()
+    d = out.shape[1]
+    eights = d // EIGHT * EIGHT
+    for c in range(0, eights, EIGHT):
+        f = place + c
+        for i in range(len(rows)):
+            t = rows[i]
+            out[t, c], out[t, c + 1], out[t, c + 2], out[t, c + 3] = y[f, i], y[f + 1, i], y[f + 2, i], y[f + 3, i]
+            f += 4
+            out[t, c + 4], out[t, c + 5], out[t, c + 6], out[t, c + 7] = y[f, i], y[f + 1, i], y[f + 2, i], y[f + 3, i]
+            f -= 4
+    for c in range(eights, d):
+        for i in range(len(rows)):
+            out[rows[i], c] = y[place + c, i]
+
+
+@compiled()
+def _pass_at_once(
+    values: Any, u: Any, begin: Any, end: Any, scaling: Any, W: Any, box: Any, place: int, out: Any, y: Any, z: Any
+) -> int:
+    """Pass over recordings, longest first, while enough of them go on; return how many rows that was.
+
+    Each recording has a column, so that registers hold several of them. Those that go on are the first columns. The
+    column of z of each recording is left with its next feedback, that of y with what its last row gave.
+    """
+    now, running = begin.copy(), len(begin)
     for k in range(box.shape[1]):
         z[k] = box[2, k]
     z[-1] = 1.0
-    for t in range(n_rows):
-        _put_rows(values, u, now, t == 0, scaling, box.shape[1], z)
-        _multiplied_at_once(z, W, y)
+    for t in range(end[0] - begin[0]):
+        _put_rows(values, u, now[:running], t == 0, scaling, box.shape[1], z)
+        _multiplied_at_once(z, W, y, min((running + EIGHT - 1) // EIGHT * EIGHT, len(begin)))
         now += 1
-        if t + 1 < n_rows:
-            for i in range(len(now)):
-                for c in range(out.shape[1]):
-                    out[now[i], c] = y[place + c, i]
+        while running and now[running - 1] == end[running - 1]:
+            running -= 1
+        _write_at_once(y, place, now[:running], out)
         for k in range(box.shape[1]):
             low, high = box[0, k], box[1, k]
-            for i in range(len(now)):
+            for i in range(running):
                 v = y[k, i]
                 v = low if v < low else v
                 z[k, i] = high if v > high else v
-    return y
+        if running < FEWEST:
+            return t + 1
+    return end[0] - begin[0]
 
 
 @compiled(void(TABLE, TABLE, EDGES, EDGES, TABLE, TABLE, TABLE, int64, OUT, OUT))
@@ -143,25 +167,20 @@ def pass_rows(
     """
     d, r, p = out.shape[1], box.shape[1], W.shape[0] - 1
     width = (max(r, place + d) + 3) // 4 * 4
-    z, by_row, y = np.empty(p), np.ascontiguousarray(W[:, :width].T), np.empty((0, 0))
+    z, by_row = np.empty(p), np.ascontiguousarray(W[:, :width].T)
     n_groups = (len(order) + MOST - 1) // MOST
     size = (len(order) // n_groups + EIGHT) // EIGHT * EIGHT  # groups of one size, for whole registers
     for first in range(0, len(order), size):
         group = order[first : first + size]
-        together, columns = 0, _aligned(p + 1, len(group))
+        begin, end = offsets[group], offsets[group + 1]
+        passed, columns, y = 0, _aligned(p + 1, len(group)), _aligned(width, len(group))
         if len(group) >= FEWEST:
-            together = offsets[group[-1] + 1] - offsets[group[-1]]
-            y = _pass_at_once(values, u, offsets[group], together, scaling, by_row, box, place, out, columns)
+            passed = _pass_at_once(values, u, begin, end, scaling, by_row, box, place, out, y, columns)
         for i in range(len(group)):
-            begin, end = offsets[group[i]], offsets[group[i] + 1]
-            now = begin + together
-            z[:r] = columns[:r, i] if together else box[2]
-            if together:
-                part = y[place : place + d, i]
-                if now < end:
-                    out[now] = part
-                else:
-                    ends[group[i]] = part
-            if now < end:
-                after = _pass_alone(values, u, begin, now, end, scaling, W, box, place, out, z)
+            now = begin[i] + passed
+            if now < end[i]:
+                z[:r] = columns[:r, i] if passed else box[2]
+                after = _pass_alone(values, u, begin[i], now, end[i], scaling, W, box, place, out, z)
                 ends[group[i]] = after[place : place + d]
+            else:
+                ends[group[i]] = y[place : place + d, i]
