@@ -113,6 +113,22 @@ def test_many_recordings_at_once_take_the_steps_of_the_textbook(inputs: str, lag
     np.testing.assert_allclose(before, one_by_one(filter, data), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("width", [8, 16, 24, 32, 72, 80])
+def test_products_in_tiles_are_those_of_numpy(width: int) -> None:
+    """Widths that leave every number of registers after the whole tiles."""
+    pytest.importorskip("numba")
+    from psimlearn.filter.tiles import multiplied_in_tiles
+
+    z, W = RNG(0).standard_normal((12, 16)), RNG(1).standard_normal((12, width))
+    z[2, 3], z[5, 0] = np.nan, np.inf
+    for n_rows in (1, 4, 7, 12):
+        y = np.full((12, width), 7.0)
+        multiplied_in_tiles(z, W, y, n_rows)
+        done = -(-n_rows // 4) * 4
+        np.testing.assert_allclose(y[:done], z[:done, :11] @ W[:-1] + W[-1], rtol=0, atol=1e-13)
+        assert (y[done:] == 7.0).all()
+
+
 @pytest.mark.parametrize("n_recordings", [1, 40])
 def test_a_part_of_a_wide_belief_is_read_from_all_of_it(n_recordings: int) -> None:
     pytest.importorskip("numba")

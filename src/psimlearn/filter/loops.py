@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numba import float64, int64, types
 
-__all__ = ["CUBE", "EDGES", "EIGHT", "GIVEN", "OUT", "TABLE", "TABLES", "boxed", "compiled", "multiplied"]
+__all__ = ["CUBE", "EDGES", "EIGHT", "GIVEN", "ONE", "OUT", "TABLE", "TABLES", "boxed", "compiled", "multiplied"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 EIGHT = 8
