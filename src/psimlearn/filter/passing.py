@@ -14,7 +14,7 @@ from psimlearn.filter.tiles import ROWS, multiplied_in_tiles
 
 __all__ = ["pass_rows"]
 
-AT_ONCE, FEWEST = 64, 4
+AT_ONCE, FEWEST = 64, 2
 """How many recordings are passed over at once, so that their rows stay in cache, and the fewest for which that pays."""
 
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.filter.chunked import cut
-from psimlearn.filter.compiling import ALONE, AT_ONCE, SEVERAL, TOGETHER, kernels_for, padded
+from psimlearn.filter.compiling import ALONE, AT_ONCE, SEVERAL, THREADED, TOGETHER, kernels_for, padded
 from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.layout import Layout, gappy, packed_controls
 from psimlearn.filter.learnt import Learnt, check_alike, laid_out
 from psimlearn.filter.regressors import Linear
-from psimlearn.filter.threads import for_products
+from psimlearn.filter.threads import WIDE, for_products
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float, Int
@@ -83,7 +83,7 @@ def straight(filter: Learnt, trajectories: Trajectories, d: int) -> Passed | Non
 def _most(trajectories: Trajectories, long: bool) -> int:
     """The most multiplications of a row up to which compiled code is faster."""
     if len(trajectories) >= SEVERAL and np.median(trajectories.lengths) >= trajectories.lengths.max() // 2:
-        return TOGETHER
+        return max(THREADED, min(TOGETHER, WIDE // len(trajectories)))
     return ALONE if long else AT_ONCE
 
 
