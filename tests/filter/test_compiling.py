@@ -67,7 +67,7 @@ def test_a_compiled_stream_takes_gaps_views_and_copies_as_numpy_does(lags: int) 
     rows[20, 0] = rows[21] = np.nan
     live = Live(filter)
     assert live._streams._step is not None  # type: ignore[union-attr]
-    with patch("psimlearn.filter.streams.kernels_for", lambda *_: None):
+    with patch("psimlearn.filter.quick.kernels_for", lambda *_: None):
         plain = Live(filter)
         assert plain._streams._step is None  # type: ignore[union-attr]
     apart = np.asfortranarray(rows)  # rows are not contiguous
@@ -85,6 +85,56 @@ def test_a_compiled_stream_takes_gaps_views_and_copies_as_numpy_does(lags: int) 
     assert b"numba" not in pickle.dumps(live)
     with pytest.raises(ValueError, match="finite"):
         live.update(np.array([np.inf, 0.0]))
+
+
+@pytest.mark.parametrize("lags", [1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_nobody_looked_at_are_settled_before_anything_is_read(lags: int, seed: int) -> None:
+    """Any number of rows between two looks, with gaps, resets, copies and refused rows among them."""
+    pytest.importorskip("numba")
+    filter = made("linear", Stack(WINDOW), "none", lags, "mean", True, True, 3)
+    rng, live = RNG(seed), Live(filter)
+    with patch("psimlearn.filter.quick.kernels_for", lambda *_: None):
+        plain = Live(filter)
+    for _ in range(80):
+        for x in rng.standard_normal((rng.integers(1, 9), N)):
+            live.update(x)
+            plain.update(x)
+        event = rng.integers(6)
+        if event == 0:
+            live.update(None)
+            plain.update(None)
+        elif event == 1:
+            live.reset()
+            plain.reset()
+        elif event == 2:
+            live = live.copy()
+        elif event == 3:
+            with pytest.raises(ValueError, match="finite"):
+                live.update(np.array([np.inf, 0.0]))
+            with pytest.raises(ValueError, match="x"):
+                live.update(np.zeros((N, 1)))
+        elif event == 4:
+            live = pickle.loads(pickle.dumps(live))
+        assert (live.unseen, live.late, live.state.clock) == (plain.unseen, plain.late, plain.state.clock)
+        np.testing.assert_allclose(live.state.recent, plain.state.recent, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(live.belief, plain.belief, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(live._streams.held, plain._streams.held, rtol=0, atol=1e-12)
+        if event != 1:  # after a reset there is no last row
+            np.testing.assert_allclose(live.log_likelihood, plain.log_likelihood, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(live.predict(2), plain.predict(2), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [3, 8, 20, 65, 100])
+def test_the_product_of_one_row_is_that_of_numpy(width: int) -> None:
+    pytest.importorskip("numba")
+    from psimlearn.filter.tiles import row_multiplied
+
+    p, columns = 13, -(-width // 8) * 8
+    store = RNG(0).standard_normal((2 + p + 1, max(columns, 16)))
+    expected = store[0, :p] @ store[2 : 2 + p] + store[2 + p]
+    row_multiplied(store, 0, 2, p, 1, width)
+    np.testing.assert_allclose(store[1, :width], expected[:width], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("box", [False, True])

@@ -13,7 +13,8 @@ import numba
 import numpy as np
 from numba import float64, int64, types
 
-__all__ = ["CUBE", "EDGES", "EIGHT", "GIVEN", "ONE", "OUT", "TABLE", "TABLES", "boxed", "compiled", "multiplied"]
+__all__ = ["CUBE", "EDGES", "EIGHT", "GIVEN", "ONE", "OUT", "TABLE", "TABLES", "boxed", "compiled", "entry"]
+__all__ += ["multiplied"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 EIGHT = 8
@@ -36,6 +37,15 @@ def compiled(*signatures: Any) -> Callable[[Function], Function]:
             return made
 
     return decorator
+
+
+def entry(function: Any, *types: Any) -> Callable[..., Any]:
+    """The code of a compiled function for these types alone, which the caller answers for.
+
+    Numba would look up the types of all arguments in every call, which takes longer than the step of a small filter.
+    """
+    made: Callable[..., Any] = function.overloads[types].entry_point
+    return made
 
 
 @contextmanager
