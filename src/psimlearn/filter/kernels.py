@@ -42,7 +42,7 @@ def fill_feedback(z: Any, starts: Any, W: Any, box: Any) -> None:
             boxed(y, box, z[starts[t + 1] + stream])
 
 
-@compiled(boolean(OUT, ANY_ROW))
+@compiled(boolean(OUT, ANY_ROW), brief=True)
 def step(store: Any, x: Any) -> bool:
     """Take one row of one stream; return whether it is finite, without which nothing but its z has changed.
 
