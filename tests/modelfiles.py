@@ -34,6 +34,7 @@ from psimlearn.filter.forest import Trees
 from psimlearn.filter.ingaps import InGaps
 from psimlearn.filter.localscale import LocalScale
 from psimlearn.filter.onehot import onto_simplices
+from psimlearn.filter.opening import Opening
 from psimlearn.filter.thresholds import thresholds_of
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.recordings.alphabet import Alphabet
@@ -99,6 +100,9 @@ def made(case: str, n: int = 2) -> Filter:
         calibration=calibration if "calibrated" in case else None,
         calibration_blind=unknown if "calibrated" in case and inputs else None,
         calibration_next=unknown if "calibrated" in case and "feedthrough" in case else None,
+        opening=Opening(rng.standard_normal((lags - 1, n)), rng.standard_normal((d + (lags - 1) * n, 3)))
+        if "started" in case
+        else None,
         starting=Starting(calibration.base[None, :3] + 1, calibration.quantiles[:, :1], 2 * np.eye(n))
         if "started" in case
         else None,

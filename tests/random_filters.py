@@ -18,6 +18,7 @@ from psimlearn.filter import (
     RandomFourier,
     Scaling,
 )
+from psimlearn.filter.opening import Opening
 from psimlearn.recordings.trajectories import Trajectories
 
 RNG = np.random.default_rng
@@ -60,6 +61,7 @@ def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank
     bound = rng.uniform(0.05, 0.3, r)
     box = box or kind == "variances"  # without a box the exponential could overflow
     root = rng.standard_normal((N, N))
+    opening = Opening(rng.standard_normal((lags - 1, N)), rng.standard_normal((d + (lags - 1) * N, 3)))
     return Filter(
         features=features,
         regressors=tuple(regressor(kind, p, d, r, rng) for kind in kinds),
@@ -77,6 +79,7 @@ def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank
         lags=lags,
         input_scaling=None if inputs == "none" else Scaling(np.array([0.3]), np.array([2.0])),
         feedthrough=inputs == "feedthrough",
+        opening=opening if kind == "opened" else None,
     )
 
 

@@ -26,9 +26,10 @@ def read(text: str, x: np.ndarray, u: np.ndarray) -> np.ndarray:
     first = {key: np.array(value) for key, value in file["start"].items()}
     inputs, out = u - np.array(file["input_mean"]), []
     s = first["mean"] + first["inputs"] @ inputs[0]
-    s = s + first["gain"] @ (x[0] - mean - C @ s - D @ inputs[0])
-    for now, row in zip(inputs, x, strict=True):
+    for t, (now, row) in enumerate(zip(inputs, x, strict=True)):
         expected = mean + C @ s + D @ now
+        if t < len(first["gains"]):
+            s = s + first["gains"][t] @ (row - expected)
         s = A @ s + B @ now + K @ (row - expected) + drift
         out.append(expected)
     return np.array(out)
@@ -46,8 +47,8 @@ def live(filter: Filter, x: np.ndarray, u: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("inputs", ["none", "inputs", "feedthrough"])
 @pytest.mark.parametrize("lags", [1, 3])
 def test_the_equations_of_the_file_are_the_filter(inputs: str, lags: int) -> None:
-    for seed, tolerance in ((1, 1e-12), (2, 0.0)):
-        filter = made("linear", Stack(WINDOW), inputs, lags, "last", False, False, seed)
+    for seed, tolerance in ((1, 1e-12), (2, 0.0), (3, 1e-12)):
+        filter = made("opened" if seed == 3 else "linear", Stack(WINDOW), inputs, lags, "last", False, False, seed)
         x, u = RNG(seed).standard_normal((40, N)), RNG(9).standard_normal((40, 0 if inputs == "none" else 1))
         np.testing.assert_allclose(read(matrices(filter, tolerance), x, u), live(filter, x, u), rtol=0, atol=CLOSE)
 
@@ -58,7 +59,7 @@ def test_a_file_holds_the_state_space_model(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "model.json").read_text())
     expected = fitted.state_space()
     assert found["order"] == expected.order
-    assert found["version"] == 1
+    assert found["version"] == 2
     assert found["V"] == expected.V.tolist()
     fitted.export(tmp_path / "small.json", tolerance=0.5)
     assert json.loads((tmp_path / "small.json").read_text())["order"] == fitted.state_space(0.5).order < expected.order

@@ -73,6 +73,7 @@ def test_every_part_of_a_filter_has_a_place_in_the_file() -> None:
         "in_gaps",
         "local",
         "names",
+        "opening",
         "starting",
         "thresholds",
         "time_step",

@@ -41,7 +41,7 @@ from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, w
 from random_filters import RNG, WINDOW, N, drawn, made
 
 CLOSE = 1e-10
-KINDS = ["linear", "waves", "waves and raw", "variances", "black box", "two in turn", "trees"]
+KINDS = ["linear", "opened", "waves", "waves and raw", "variances", "black box", "two in turn", "trees"]
 FEATURES: dict[str, Features] = {
     "stack": Stack(WINDOW),
     "squares": StackSquares(WINDOW),
@@ -84,7 +84,7 @@ def close(a: Any, b: Any) -> None:
 def whole(filter: Filter, data: Trajectories) -> np.ndarray:
     """All recordings at once."""
     rollout = rolled(filter, data)
-    if not rollout.layout.gappy:  # missing entries correct the feedback once more is seen
+    if not rollout.layout.gappy and filter.opening is None:  # rows correct feedback that was in doubt
         close(rollout.z[:, : len(filter.feedback.mean)], filter.feedback(rollout.held))
     return rollout.layout.plan.packed(rollout.beliefs)
 
@@ -104,8 +104,9 @@ def alone(filter: Filter, data: Trajectories) -> np.ndarray:
 def in_chunks(filter: Filter, data: Trajectories) -> np.ndarray | None:
     """Chunks of two rows at once, until each begins where the one before it ends."""
     laid_out = table(filter, data)
-    if laid_out.layout.gappy or not foldable(filter):
+    if laid_out.layout.gappy or not foldable(filter) or filter.opening is not None:
         return None
+    laid_out.z[laid_out.layout.plan.block(0), : len(filter.feedback.mean)] = fold(filter).first
     assert roll_in_chunks(fold(filter), laid_out.z, laid_out.layout.plan, 2)
     rollout = Rollout(filter, laid_out.layout, laid_out.layout.x, laid_out.z, None)
     return rollout.layout.plan.packed(rollout.beliefs)
@@ -142,7 +143,7 @@ def compiled(filter: Filter, data: Trajectories) -> np.ndarray | None:
         rollout = rolled(filter, data)
     if gappy(data.values):
         same_as_numpy(filter, data, rollout)
-    else:
+    elif filter.opening is None:
         close(rollout.z[:, : len(filter.feedback.mean)], filter.feedback(rollout.held))
     close(rollout.packed_held(), before)
     after: np.ndarray = before[next_rows(data.offsets)]
@@ -215,7 +216,7 @@ def test_every_runner_takes_the_steps_of_the_textbook(kind: str, name: str) -> N
     for seed, (inputs, lags, prior, rank, box, gaps) in chosen.items():
         filter = made(kind, FEATURES[name], inputs, lags, prior, rank, box, seed)
         affine = name == "stack" or prior == "mean"  # "last" is affine for stacks only
-        assert foldable(filter) == (affine and kind in ("linear", "waves", "waves and raw"))
+        assert foldable(filter) == (affine and kind in ("linear", "opened", "waves", "waves and raw"))
         hold(filter, drawn(gaps, inputs, seed))
 
 

@@ -1,5 +1,6 @@
 """Gaps filled from both sides: against brute force, statsmodels, and recordings whose gaps were cut by hand."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from psimlearn import PSIM, RandomFourierRidge, Trajectories
 from psimlearn.datasets import noisy_pendulum, random_system
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Filter, RandomFourier
-from psimlearn.filter.innovations import innovations, jacobian, memory
+from psimlearn.filter.innovations import innovations, memory
 from psimlearn.filter.smooth import Reads, backward, forward, smooth
 
 RNG = np.random.default_rng
@@ -38,7 +39,8 @@ def learnt(case: str) -> Filter:
         "feedthrough": "feedthrough" in case,
         "box": False,
     }
-    return PSIM(2, random_state=0, n_rounds=2, belief_weight=1.0, **settings).fit(data).filter_
+    filter = PSIM(2, random_state=0, n_rounds=2, belief_weight=1.0, **settings).fit(data).filter_
+    return replace(filter, opening=None)  # its covariance is dropped after some rows: see test_opening.py
 
 
 CASES = ["exact", "plain", "lags", "lags last rank", "inputs lags", "inputs feedthrough last"]
@@ -125,7 +127,7 @@ def test_the_slope_of_random_features_equals_finite_differences() -> None:
     filter = PSIM(2, learner=learner, n_rounds=2, **GIVEN).fit(data).filter_
     map, z = innovations(filter).map, RNG(1).standard_normal((1, 8))
     assert isinstance(map, RandomFourier)
-    slope = jacobian(map, z)[0]
+    slope = map.slope(z)[0]
     for i, step in enumerate(1e-6 * np.eye(8)):
         np.testing.assert_allclose(slope[:, i], ((map(z + step) - map(z - step)) / 2e-6)[0], rtol=0, atol=1e-8)
 

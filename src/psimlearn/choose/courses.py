@@ -15,10 +15,12 @@ from psimlearn.choose.candidates import Candidate
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.settings import Settings, Trainer
 from psimlearn.errors import DivergedError
-from psimlearn.filter import Features, Stack
+from psimlearn.filter import Features, Filter, Stack
+from psimlearn.filter.innovations import LINEAR_IN_BELIEF
 from psimlearn.learners import GramSums, Learner, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import SETTLED
 from psimlearn.train.derived import InitialSums, beside, initial_sums, revised, with_fewer_lags, with_ridge, with_share
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Recipe
@@ -35,8 +37,13 @@ __all__ = [
     "start",
     "starts",
     "summing",
+    "unscored",
     "with_alpha",
 ]
+
+
+LONG = 5
+"""Recordings are long if they have this many times the rows after which a filter has forgotten how they began."""
 
 
 class Course(NamedTuple):
@@ -169,7 +176,18 @@ def _begun(course: Course, candidate: Candidate) -> Start:
     rng, known = np.random.default_rng(course.seed), _known(course, candidate)
     fit = candidate.alpha is None  # with a ridge, `with_alpha` fits F_0
     begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng, known, fit=fit)
-    return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss))
+    skip = unscored(course.validation, begun.filter)
+    return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss, skip))
+
+
+def unscored(validation: Trajectories, filter: Filter) -> int:
+    """The first rows of held-out recordings that are not scored: some if recordings are long.
+
+    There all filters know little, and these large errors would decide. Filters of numbers get gains of their own for
+    first rows once they are chosen (`openings.py`).
+    """
+    long = len(validation.values) >= LONG * SETTLED * len(validation)
+    return SETTLED if long and isinstance(filter.features, LINEAR_IN_BELIEF) else 0
 
 
 def _known(course: Course, candidate: Candidate) -> GramSums | None:

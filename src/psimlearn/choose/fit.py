@@ -13,6 +13,7 @@ from psimlearn.choose.everything import Trained, as_good, trained, trained_with_
 from psimlearn.choose.gaps import treatment
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.numbers import NUMBERS
+from psimlearn.choose.openings import beginnings, opened, opened_alike
 from psimlearn.choose.order import in_order
 from psimlearn.choose.report import Choice, reported, sensors_missed
 from psimlearn.choose.runs import advanced, runs
@@ -124,6 +125,7 @@ def selected(
     whole = in_blocks(data) if is_cut(data, settings) else data
     everything = whole if settings.refit or not _shares(settings, splits) else splits[0].train
     choice, everything, absent = _with_gaps(choice, everything, data, strategy, settings, seed, tell, journal)
+    choice = opened(choice) if splits else choice
     return Selected(data, everything, choice, strategy, notes + absent, choice.held_out if splits else [])
 
 
@@ -131,7 +133,9 @@ def completed(found: Selected, settings: Settings, seed: int, tell: Watch, journ
     """Train on all recordings with the settings chosen, and calibrate on the held-out ones."""
     choice, strategy, everything = found.choice, found.strategy, found.everything
     final, notes = _trained_on(everything, choice, strategy, settings, seed, tell, journal)
-    filter = strategy.calibrated(final.round.filter, choice.held_out, [(final.round.filter, everything)])
+    filter = opened_alike(final.round.filter, choice, everything)
+    starts = beginnings(choice, everything, settings.features.window)
+    filter = strategy.calibrated(filter, choice.held_out, [(filter, starts)])
     filter = with_thresholds(with_gaps_measured(filter, choice.held_out), choice.held_out)
     hints = hint_sums(filter, everything)
     return finished(found, settings, final, with_hints(filter, hints), hints, notes)

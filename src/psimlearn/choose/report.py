@@ -18,6 +18,7 @@ from psimlearn.filter import Filter
 from psimlearn.filter.innovations import treats_exactly
 from psimlearn.learners import RandomFourierRidge
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.openings import Begins
 from psimlearn.train.score import Round, spectral_radius
 
 __all__ = ["Choice", "on_the_edge", "reported", "sensors_missed"]
@@ -40,6 +41,8 @@ class Choice(NamedTuple):
     """How many epochs of back-propagation follow the rounds of DAgger."""
     exact: int | None = None
     """How many rounds with exact gaps follow these; None if gaps stay filled, or nothing is missing."""
+    begins: Begins | None = None
+    """How recordings begin; None if first rows have no gains of their own."""
     complete_only: bool = False
     """Whether only recordings are learnt from in which every channel was observed."""
 

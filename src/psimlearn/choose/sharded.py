@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from psimlearn.choose.courses import unscored
 from psimlearn.choose.everything import Trained, as_good, trained, trained_with_gaps
 from psimlearn.choose.fit import Fitted, Selected, completed, finished, selected
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.numbers import NUMBERS
+from psimlearn.choose.openings import beginnings, opened_alike
 from psimlearn.choose.report import Choice
 from psimlearn.choose.sensors import left_out
 from psimlearn.choose.settings import Settings
@@ -72,8 +74,10 @@ def fitted_on_shards(
     if not as_good(last, choice.winners[0], NUMBERS.tolerance):  # only now the sample trains a filter
         fallen_back = completed(found, settings, seed, tell, journal)
         return fallen_back._replace(report=fallen_back.report | {"notes": [*fallen_back.report["notes"], WORSE]})
-    unseen = [(last.filter, choice.splits[0].held)] if unseen_by_last else choice.held_out
-    filter = NUMBERS.calibrated(last.filter, unseen, [(last.filter, sample)])
+    filter = opened_alike(last.filter, choice, sample)
+    unseen = [(filter, choice.splits[0].held)] if unseen_by_last else choice.held_out
+    starts = beginnings(choice, sample, settings.features.window)
+    filter = NUMBERS.calibrated(filter, unseen, [(filter, starts)])
     filter = with_thresholds(with_gaps_measured(filter, unseen), unseen)
     hints = hints_of_shards(begun.training, filter)
     fitted = finished(found, settings, final, with_hints(filter, hints), hints)
@@ -135,7 +139,8 @@ def _begun(
 
 def _trained(begun: ShardedBeginning, choice: Choice, settings: Settings, tell: Watch, journal: Journal) -> Trained:
     """As many rounds as were best, on all shards."""
-    held = held_out(begun.filter, choice.splits[0].held, settings.criterion, settings.loss)
+    validation = choice.splits[0].held
+    held = held_out(begun.filter, validation, settings.criterion, settings.loss, unscored(validation, begun.filter))
     final = trained(begun, held, choice, tell, journal, "shards")
     return final if choice.exact is None else trained_with_gaps(final, begun, held, choice.exact, journal, "shards")
 

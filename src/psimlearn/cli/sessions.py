@@ -169,7 +169,7 @@ class Sessions:
         """
         before, x = _together([step.before for step in steps]), np.array([step.x for step in steps])
         x = self.filter.scaling(x)
-        doubt = doubt_of_row(self.filter, before.doubt)
+        doubt = doubt_of_row(self.filter, before)
         scored = alarm_scores(self.filter, before, x, doubt)
         rings = np.zeros(len(x), dtype=bool)
         for i, step in enumerate(steps):

@@ -90,6 +90,7 @@ def _sizes(machine: Machine) -> dict[str, int | str]:
         "LIKELIHOOD": int(likelihood is not None),
         "AGES": ages - 1,
         "HORIZONS": horizons,
+        "OPENING": machine.ages,
         "FIRST_DIFFERS": int(likelihood is not None and likelihood.first is not None),
     }
 
@@ -106,6 +107,9 @@ def _constants(machine: Machine) -> dict[str, np.ndarray]:
         arrays |= {"first_rows": machine.first_rows, "read": _blocks(machine)}
     if machine.box is not None:
         arrays |= {"low": machine.box[0], "high": machine.box[1]}
+    if machine.ages:
+        arrays |= {"gains": machine.gains, "spreads": machine.spreads}
+        arrays |= {"older": machine.older} if machine.lags > 1 else {}
     arrays["noise"] = machine.noise
     if machine.exact:
         arrays["first_noise"] = machine.first_noise

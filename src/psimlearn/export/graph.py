@@ -1,7 +1,7 @@
 """A step of a filter as an ONNX graph, with the state in and out: for onnxruntime, browsers and phones.
 
-A state is one row of numbers for each stream, [started; fed; e; older rows; covariance], and a row of zeros is a stream
-that has not begun. The covariance is computed where a row of the batch has or had gaps, and skipped elsewhere. Letters
+A state is one row of numbers for each stream, [rows so far; fed; e; older rows; covariance], and a row of zeros is a
+stream that has not begun. Rows are counted as far as they matter: the first, and those that have gains of their own. The covariance is computed where a row of the batch has or had gaps, and skipped elsewhere. Letters
 are those of `filter/doubt.py`; all constants are folded into the weights where that costs no digits.
 """
 
@@ -39,7 +39,7 @@ def graph(machine: Machine, name: str, precision: str = "double") -> bytes:
         )
     else:
         after = [_joined(nodes, machine, _filled(nodes, machine, row, before), before), ""]
-    _answers(nodes, machine, nodes.join(after[0], *row.u), _one(nodes, before), after[1])
+    _answers(nodes, machine, nodes.join(after[0], *row.u), _counted(nodes, machine, before), after[1])
     outputs = {"predictions": [machine.window, machine.n], "next_state": [width(machine)]}
     return nodes.model(name, _inputs(machine), outputs)
 
@@ -70,6 +70,10 @@ class Before(NamedTuple):
 
     begun: str
     """Whether the stream has had a row."""
+    young: str
+    """1 if nothing was missing so far, not in this row either, and this row has a gain of its own; or 0."""
+    rows: str
+    """The rows so far."""
     next: str
     """[fed; e]."""
     older: str
@@ -88,9 +92,17 @@ def _before(nodes: Nodes, machine: Machine, row: Row) -> Before:
     """Split the state; a stream that has not begun has the first feedback and expects the first row."""
     q, older = machine.fed + machine.n, machine.n * (machine.lags - 1)
     started, kept, recent, P = nodes.split("state", [1, q, older, machine.exact * machine.seen**2])
-    begun = nodes("Greater", started, nodes.constant(0.5))
+    begun, young = nodes("Greater", started, nodes.constant(0.5)), ""
     P = nodes("Reshape", P, nodes.whole([-1, machine.seen, machine.seen])) if machine.exact else P
-    return Before(begun, nodes("Where", begun, kept, nodes.constant(machine.first)), recent, P)
+    if machine.ages:
+        count = nodes("Squeeze", nodes("Cast", started, to=nodes.whole_code), nodes.whole([1]))
+        spreads = np.concatenate([machine.spreads, np.zeros((1, machine.seen, machine.seen))])
+        P = nodes("Add", P, nodes("Gather", nodes.constant(spreads), count, axis=0))
+        missing = nodes("ReduceMax", nodes("Cast", row.missing, to=nodes.code), axes=[1], keepdims=1)
+        early = nodes("Cast", nodes("Less", started, nodes.constant(machine.ages - 0.5)), to=nodes.code)
+        young = nodes("Mul", early, nodes("Sub", nodes.constant(1.0), missing))
+        recent = nodes("Where", begun, recent, nodes.constant(machine.older)) if recent else recent
+    return Before(begun, young, started, nodes("Where", begun, kept, nodes.constant(machine.first)), recent, P)
 
 
 def _has_gaps(nodes: Nodes, row: Row, before: Before) -> str:
@@ -108,8 +120,8 @@ def _joined(nodes: Nodes, machine: Machine, x: str, before: Before) -> str:
 
 def _older(nodes: Nodes, machine: Machine, x: str, before: Before) -> str:
     """The rows before this one; the first row stands for all rows before it."""
-    if machine.lags == 1:
-        return ""
+    if machine.lags == 1 or machine.ages:
+        return before.older
     return nodes("Where", before.begun, before.older, nodes.join(*[x] * (machine.lags - 1)))
 
 
@@ -122,14 +134,18 @@ def _with_gaps(nodes: Nodes, machine: Machine, row: Row, before: Before) -> list
     J = nodes("Add", before.P, nodes("Where", begun, *map(nodes.constant, noise)))
     mean, J = _conditioned(nodes, row, nodes.join(before.next, before.older), J, fed, n)
     J = _without_seen(nodes, machine, row, J)
-    if machine.lags > 1:
+    if machine.lags > 1 and not machine.ages:
         E = np.eye(seen)
         E[fed + n :] = np.tile(E[fed : fed + n], (machine.lags - 1, 1))  # all rows are the first one
         J = nodes("Where", begun, J, nodes("MatMul", nodes("MatMul", nodes.constant(E), J), nodes.constant(E.T)))
     part, corrected, older = nodes.split(mean, [fed, n, seen - fed - n])
     x = nodes("Where", row.missing, corrected, row.x)
     joined = nodes.join(_boxed(nodes, machine, part), x, _older(nodes, machine, x, before._replace(older=older)))
-    return [joined, _moved(nodes, machine, J, nodes.join(joined, *row.u))]
+    moved = _moved(nodes, machine, J, nodes.join(joined, *row.u))
+    if machine.ages:  # the covariance of a young stream follows from its rows so far
+        old = nodes("Sub", nodes.constant(1.0), before.young)
+        moved = nodes("Mul", moved, nodes("Unsqueeze", old, nodes.whole([2])))
+    return [joined, moved]
 
 
 def _without_seen(nodes: Nodes, machine: Machine, row: Row, J: str) -> str:
@@ -204,9 +220,13 @@ def _boxed(nodes: Nodes, machine: Machine, fed: str) -> str:
     return nodes("Min", nodes("Max", fed, nodes.constant(machine.box[0])), nodes.constant(machine.box[1]))
 
 
-def _one(nodes: Nodes, before: Before) -> str:
-    """1 for every stream, whatever else is in its state."""
-    always = nodes("Or", before.begun, nodes("Not", before.begun))
+def _counted(nodes: Nodes, machine: Machine, before: Before) -> str:
+    """The rows after this one, counted as far as they matter: all of them, once an entry was missing."""
+    if machine.ages:
+        young = nodes("Greater", before.young, nodes.constant(0.5))
+        more = nodes("Add", before.rows, nodes.constant(1.0))
+        return nodes("Where", young, more, nodes.constant(float(machine.ages)))
+    always = nodes("Or", before.begun, nodes("Not", before.begun))  # 1 for every stream, whatever is in its state
     return nodes("Cast", always, to=nodes.code)
 
 

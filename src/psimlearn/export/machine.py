@@ -79,6 +79,12 @@ class Machine(NamedTuple):
     first_noise: Float[np.ndarray, "n n"]
     negligible: float
     """A covariance whose variances are all below this is zero."""
+    older: Float[np.ndarray, " rest"]
+    """The rows before the first, newest first, if first rows have gains of their own; else they repeat the first."""
+    gains: Float[np.ndarray, "ages seen n"]
+    """How the memory moves with the errors of first rows, while nothing is missing; of no ages for most filters."""
+    spreads: Float[np.ndarray, "ages seen seen"]
+    """The covariances of the memory at these ages."""
     span: Float[np.ndarray, "2 n"] | None
     """The bounds of values that are filled in."""
     likelihood: Likelihood | None
@@ -89,6 +95,11 @@ class Machine(NamedTuple):
     def n(self) -> int:
         """The number of channels."""
         return len(self.scaling.mean)
+
+    @property
+    def ages(self) -> int:
+        """The number of first rows that have gains of their own."""
+        return len(self.gains)
 
     @property
     def seen(self) -> int:
@@ -129,6 +140,9 @@ def machine_of(filter: Learnt) -> Machine:
         noise=model.noise,
         first_noise=model.first_noise,
         negligible=NOTHING * model.noise_level,
+        older=initial[model.r + model.n :],
+        gains=np.empty((0, model.s, model.n)) if model.opened is None else model.opened.gain,
+        spreads=_spreads(model),
         span=None if treats_exactly(filter) else filter.span,
         likelihood=_likelihood(filter, model),
         names=filter.names,
@@ -163,12 +177,19 @@ def _affine(map: Map, dropped: int) -> Affine:
     return Affine(map.linear.intercept, raw[dropped:], cosines, sines)
 
 
+def _spreads(model: Innovations) -> Float[np.ndarray, "ages s s"]:
+    """The covariances of the memory at the ages that have gains of their own."""
+    if model.opened is None:
+        return np.empty((0, model.s, model.s))
+    return model.kind.between(model.opened.spread, np.eye(model.s))
+
+
 def _likelihood(filter: Learnt, model: Innovations) -> Likelihood | None:
     """The Gaussian of the next row, as `filter/likelihood.py` has it."""
     calibration, starting, exact = filter.calibration, filter.starting, treats_exactly(filter)
     noise = np.diag(filter.covariance)
     horizon = np.arange(1, 2 if exact or calibration is None else calibration.furthest + 1)
-    ages = 1 if starting is None else 1 + len(starting.ratio)
+    ages = 1 + max(0 if starting is None else len(starting.ratio), 0 if model.opened is None else model.opened.ages)
     variance = np.tile(noise, (ages, len(horizon), 1))
     if calibration is not None:
         if filter.variances is not None and calibration.gain[horizon - 1].any():

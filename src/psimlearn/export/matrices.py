@@ -8,11 +8,12 @@ from psimlearn.filter.statespace import StateSpace
 
 __all__ = ["matrices"]
 
-VERSION = 1
+VERSION = 2
 """The version of this form. A change after which old readers would compute something else gives it a new number."""
 EQUATIONS = [
-    "first state: s = start.mean + start.inputs (u_1 - input_mean) + start.gain e_1",
+    "first state: s = start.mean + start.inputs (u_1 - input_mean)",
     "at every row: x_expected = mean + C s + D (u - input_mean), and e = x - x_expected, with covariance V",
+    "at the first rows, as many as start.gains has: then s = s + start.gains[row] e",
     "next state: s = A s + B (u - input_mean) + K e + drift",
 ]
 

@@ -28,6 +28,11 @@ class Nodes:
         """The number by which ONNX knows the type of numbers."""
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self._kind)))
 
+    @property
+    def whole_code(self) -> int:
+        """The number by which ONNX knows the type of whole numbers."""
+        return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(np.int64)))
+
     def __call__(self, operation: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
         """Add a node, and return the name of its result."""
         out = out or self._name()

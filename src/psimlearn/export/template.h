@@ -56,7 +56,7 @@ typedef struct {
     @name@_real slope[@NAME@_SLOPES]; /* room for the derivative of a step */
 #endif
 #endif
-    int started;  /* 1 after the first row */
+    int started;  /* rows so far, counted as far as they matter */
     int age;      /* rows since anything was first observed, counted as far as they matter */
     int unseen;   /* rows since anything was last observed, counted as far as they matter */
     int in_doubt; /* 1 if the covariance is not zero */
@@ -136,12 +136,27 @@ static inline void @name@_shift(@name@_real *z, const @name@_real *next)
     for (i = 0; i < @NAME@_NEXT; i++) z[i] = next[i];
 }
 
-/* The first row stands for all rows before it. */
+/* The first row stands for all rows before it, unless first rows have gains of their own. */
 static inline void @name@_repeat(@name@_real *z)
 {
+#if @NAME@_OPENING
+    (void)z;
+#else
     int i;
     for (i = @NAME@_NEXT; i < @NAME@_SEEN; i++) z[i] = z[i - @NAME@_CHANNELS];
+#endif
 }
+
+#if @NAME@_OPENING
+/* Move the memory by the errors of a first row, while nothing was missing. */
+static inline void @name@_open(@name@_real *z, int age, const @name@_real *next, const @name@_real *x)
+{
+    const @name@_real *gain = @name@_gains + age * @NAME@_SEEN * @NAME@_CHANNELS;
+    int i, c;
+    for (i = 0; i < @NAME@_SEEN; i++, gain += @NAME@_CHANNELS)
+        for (c = 0; c < @NAME@_CHANNELS; c++) z[i] += gain[c] * (x[c] - next[@NAME@_FED + c]);
+}
+#endif
 
 /* The result of a step. */
 static inline void @name@_advance(const @name@_real *z, @name@_real *next)
@@ -213,13 +228,20 @@ static inline void @name@_correct(@name@_state *s, const @name@_real *x)
     const int n = @NAME@_CHANNELS, dim = @NAME@_SEEN;
     @name@_real *cov = s->covariance;
     int i, j;
-    for (i = 0; !s->in_doubt && i < dim * dim; i++) cov[i] = 0;
+#if @NAME@_OPENING
+    if (!s->in_doubt && s->started < @NAME@_OPENING) /* the start is in doubt as well */
+        for (i = 0; i < dim * dim; i++) cov[i] = @name@_spreads[s->started * dim * dim + i];
+    else
+#endif
+        for (i = 0; !s->in_doubt && i < dim * dim; i++) cov[i] = 0;
     for (i = 0; i < n; i++)
         for (j = 0; j < n; j++) cov[(@NAME@_FED + i) * dim + @NAME@_FED + j] += noise[i * n + j];
     @name@_condition(cov, dim, s->z, @NAME@_FED, x);
+#if !@NAME@_OPENING
     for (i = @NAME@_FED; !s->started && i < dim; i++) /* all last rows equal the first one */
         for (j = @NAME@_FED; j < dim; j++)
             cov[i * dim + j] = cov[(@NAME@_FED + (i - @NAME@_FED) % n) * dim + @NAME@_FED + (j - @NAME@_FED) % n];
+#endif
     s->in_doubt = 1;
 }
 
@@ -303,6 +325,9 @@ static inline void @name@_init(@name@_state *s)
 {
     int i;
     for (i = 0; i < @NAME@_WIDTH; i++) s->z[i] = 0;
+#if @NAME@_OPENING && @NAME@_SEEN > @NAME@_NEXT
+    for (i = @NAME@_NEXT; i < @NAME@_SEEN; i++) s->z[i - @NAME@_CHANNELS] = @name@_older[i - @NAME@_NEXT];
+#endif
     for (i = 0; i < @NAME@_NEXT; i++) s->next[i] = @name@_first[i];
     s->started = s->age = s->unseen = s->in_doubt = 0;
 }
@@ -324,6 +349,9 @@ static inline int @name@_step(@name@_state *s, const @name@_real *x@parameters@)
     if (missing) return -1;
 #endif
     @name@_shift(s->z, s->next);
+#if @NAME@_OPENING
+    if (s->started < @NAME@_OPENING && !missing && !s->in_doubt) @name@_open(s->z, s->started, s->next, row);
+#endif
 #ifndef @NAME@_NO_GAPS
     if (missing || s->in_doubt) @name@_correct(s, row);
 #endif
@@ -338,7 +366,7 @@ static inline int @name@_step(@name@_state *s, const @name@_real *x@parameters@)
 #if @NAME@_EXACT && !defined(@NAME@_NO_GAPS)
     if (s->in_doubt) @name@_move(s);
 #endif
-    s->started = 1;
+    if (s->started <= @NAME@_OPENING) s->started++;
     if ((s->age || missing < @NAME@_CHANNELS) && s->age < @NAME@_AGES) s->age++;
     if (missing < @NAME@_CHANNELS) s->unseen = 0;
     else if (s->unseen < @NAME@_HORIZONS - 1) s->unseen++;
@@ -401,6 +429,17 @@ static inline int @name@_predict_given(const @name@_state *s, int horizon, const
 #endif
 
 #if @NAME@_LIKELIHOOD
+#if @NAME@_EXACT && !defined(@NAME@_NO_GAPS)
+/* An entry of the covariance, without that of a start that lost no entry: variances by age hold it. */
+static inline @name@_real @name@_beyond_start(const @name@_state *s, int at)
+{
+#if @NAME@_OPENING
+    if (s->age < @NAME@_OPENING) return s->covariance[at] - @name@_spreads[s->age * @NAME@_SEEN * @NAME@_SEEN + at];
+#endif
+    return s->covariance[at];
+}
+#endif
+
 /* The log-likelihood of a row before it is taken, in nats and the units of the recordings; 0 if nothing was observed.
    It is low for rows unlike the training data. Entries may be NAN, even with @NAME@_NO_GAPS. */
 static inline @name@_real @name@_log_likelihood(const @name@_state *s, const @name@_real *x)
@@ -418,7 +457,7 @@ static inline @name@_real @name@_log_likelihood(const @name@_state *s, const @na
 #if @NAME@_EXACT && !defined(@NAME@_NO_GAPS)
             if (s->in_doubt)
                 covariance[i * n + j] += @name@_widened[i] * @name@_widened[j]
-                    * s->covariance[(@NAME@_FED + i) * @NAME@_SEEN + @NAME@_FED + j];
+                    * @name@_beyond_start(s, (@NAME@_FED + i) * @NAME@_SEEN + @NAME@_FED + j);
 #endif
 #if @NAME@_FIRST_DIFFERS
             if (!s->age) covariance[i * n + j] = @name@_first_covariance[i * n + j];

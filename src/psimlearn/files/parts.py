@@ -12,6 +12,7 @@ from psimlearn.files.regressors import linear, linear_arrays, linear_shapes
 from psimlearn.filter import Feedback, Linear, Scaling
 from psimlearn.filter.ingaps import MOST_FACTOR, InGaps
 from psimlearn.filter.localscale import MOST_LOG, SIGNS, LocalScale
+from psimlearn.filter.opening import Opening
 from psimlearn.filter.thresholds import MOST_RATE, RATES, Thresholds
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.shapes import Float
@@ -175,6 +176,18 @@ STARTING: Codec[Starting, Known] = Codec(
 )
 
 
+def _opening_shapes(group: Group, known: Known) -> Shapes:
+    earlier = known.lags - 1
+    return {"older": (earlier, known.n), "root": (known.d + earlier * known.n, group.size("root", 1))}
+
+
+OPENING: Codec[Opening, Known] = Codec(
+    arrays=Opening._asdict,
+    shapes=_opening_shapes,
+    build=lambda group, _: Opening(**group.arrays),
+)
+
+
 def _check_in_gaps(group: Group) -> None:
     all_finite(group)
     factor = group.arrays["factor"]
@@ -250,6 +263,7 @@ PARTS: dict[str, Codec[Any, Known]] = {
     "calibration_blind": replace(CALIBRATION, shapes=_with_inputs),
     "calibration_next": replace(CALIBRATION, shapes=_with_feedthrough),
     "starting": STARTING,
+    "opening": OPENING,
     "in_gaps": IN_GAPS,
     "local": LOCAL,
     "thresholds": THRESHOLDS,
@@ -262,6 +276,7 @@ OPTIONAL = (
     "calibration_blind",
     "calibration_next",
     "starting",
+    "opening",
     "in_gaps",
     "local",
     "thresholds",

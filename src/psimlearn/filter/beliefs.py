@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from psimlearn.filter.folded import Map, folded_map
+from psimlearn.filter.innovations import opening_rows
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.regressors import Linear
@@ -63,17 +64,18 @@ def _computed(
 def _inverted(
     filter: Learnt, layout: Layout, z: np.ndarray, d: int
 ) -> Iterator[tuple[slice | Int[np.ndarray, " some"], np.ndarray]]:
-    """Yield some rows and the beliefs before them: read from feedback inside the box; at last, those on its edge.
+    """Yield some rows and the beliefs before them: read from feedback inside the box; at last, first rows and its edge.
 
     On the edge beliefs are computed, many rows in one product: the weights of a wide filter take long to read.
     """
     feedback, part, place = filter.feedback, _part(filter, d), layout.plan.place(-1)
+    opening = np.flatnonzero(layout.plan.time < opening_rows(filter))  # the row itself has corrected this feedback
     n_rows = max(
         1, CACHED // z.shape[1]
     )  # numpy combines arrays of one shape much faster than rows with many short ones
     scale, mean = (np.tile(part[:d], (n_rows, 1)) for part in (feedback.scale / feedback.weight, feedback.mean))
     low, high = (None if bound is None else np.tile(bound[:d], (n_rows, 1)) for bound in (feedback.low, feedback.high))
-    on_edge: list[np.ndarray] = []
+    on_edge: list[np.ndarray] = [opening]
     for rows in _some(z, n_rows):
         fed = np.ascontiguousarray(z[rows, :d])
         b = len(fed)
@@ -84,7 +86,7 @@ def _inverted(
         beliefs = fed * scale[:b]
         beliefs += mean[:b]
         yield rows, beliefs
-    clipped = np.concatenate(on_edge) if on_edge else np.zeros(0, dtype=np.int64)
+    clipped = np.concatenate(on_edge)
     for some in _some(clipped, MULTIPLIED):
         yield clipped[some], _mapped(part, z[place[clipped[some]]])
 

@@ -51,12 +51,14 @@ def roll_in_chunks(machine: Folded, z: Float[np.ndarray, "rows p"], plan: Schedu
 
     Args:
         machine: a folded filter.
-        z: the inputs of its steps, of which all other columns are filled.
+        z: the inputs of its steps, of which all other columns are filled, and the feedback of first rows.
         plan: the schedule of the rows.
         length: the rows of a chunk.
     """
     chunks = in_chunks(plan, length)
-    begin = np.tile(machine.first, (len(chunks.time), 1))
+    begin, r = np.tile(machine.first, (len(chunks.time), 1)), len(machine.first)
+    first_rows = plan.block(0)
+    begin[chunks.time == 0] = z[first_rows, :r][chunks.stream[chunks.time == 0]]
     ends = _sweep(machine, z, chunks, begin)
     for _ in range(MOST_SWEEPS):
         first = _first_states(machine, chunks, begin, ends)

@@ -21,7 +21,7 @@ import numpy as np
 from psimlearn.filter.spreads import Kind
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["NOTHING", "Doubt", "Given", "conditioned", "moved", "one_after_another", "together"]
+__all__ = ["NOTHING", "Doubt", "Given", "conditioned", "moved", "one_after_another", "stacked", "together"]
 
 NOTHING = 1e-12
 """A variance below this share of the noise is zero."""
@@ -124,7 +124,7 @@ def conditioned(
     before = np.full(len(seen), -1) if doubt is None else doubt.group
     group, members = _groups(before, seen, labels)
     nothing = kind.nothing(s)
-    spread = nothing if doubt is None else _stacked(doubt.spread, nothing)
+    spread = nothing if doubt is None else stacked(doubt.spread, nothing)
     gain, left = kind.given(spread[before[members]], V if V.ndim == 2 else V[members], seen[members], first)
     return Given(group, members, gain, left)
 
@@ -188,11 +188,11 @@ def one_after_another(doubts: Sequence[Doubt | None], sizes: Sequence[int]) -> D
             groups.append(np.full(size, -1))
             continue
         groups.append(np.where(doubt.group < 0, -1, doubt.group + (0 if spread is None else len(spread))))
-        spread = doubt.spread if spread is None else _stacked(spread, doubt.spread)
+        spread = doubt.spread if spread is None else stacked(spread, doubt.spread)
     return None if spread is None else Doubt(np.concatenate(groups), spread)
 
 
-def _stacked(a: Float[np.ndarray, "g s k"], b: Float[np.ndarray, "h s l"]) -> Float[np.ndarray, "both s most"]:
+def stacked(a: Float[np.ndarray, "g s k"], b: Float[np.ndarray, "h s l"]) -> Float[np.ndarray, "both s most"]:
     """Both stacks of matrices in one, with columns of zeros where roots have fewer columns."""
     k = max(a.shape[2], b.shape[2])
     out = np.zeros((len(a) + len(b), a.shape[1], k))

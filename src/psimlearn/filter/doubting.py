@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import boolean, float64, int64
 
-from psimlearn.filter.loops import CUBE, EDGES, GIVEN, OUT, TABLE, TABLES, boxed, compiled, multiplied
+from psimlearn.filter.loops import CUBE, CUBES, EDGES, GIVEN, OUT, TABLE, TABLES, boxed, compiled, multiplied
 
 __all__ = ["fill_in_doubt"]
 
@@ -113,6 +113,15 @@ def _carried(S: Any, x: Any, z: Any, W: Any, y: Any, r: int, fed: int, top: int,
 
 
 @compiled()
+def _opened(S: Any, x: Any, gain: Any, first: int) -> None:
+    """Move the mean S by a complete row at an age with a gain of its own."""
+    innovation = x - S[first : first + len(x)]
+    for i in range(len(S)):
+        for j in range(len(x)):
+            S[i] += gain[i, j] * innovation[j]
+
+
+@compiled()
 def _within(row: Any, bound: float) -> bool:
     """Tell whether all numbers are at most so large; NaN is not."""
     beyond = 0
@@ -141,7 +150,7 @@ def _taken(M: Any, X: Any, k: int, x: Any, noise: Any, box: Any, L: Any, B: Any)
     return k
 
 
-@compiled(boolean(OUT, OUT, OUT, EDGES, EDGES, TABLES, TABLE, TABLE, GIVEN, int64, float64, CUBE))
+@compiled(boolean(OUT, OUT, OUT, EDGES, EDGES, TABLES, TABLE, TABLE, GIVEN, CUBES, CUBES, int64, float64, CUBE))
 def fill_in_doubt(
     z: Any,
     x: Any,
@@ -152,6 +161,8 @@ def fill_in_doubt(
     W: Any,
     box: Any,
     begin: Any,
+    gain: Any,
+    roots: Any,
     fed: int,
     negligible: float,
     ends: Any,
@@ -172,6 +183,8 @@ def fill_in_doubt(
         W: from [z; 1] to [fed; e; g] of the next memory.
         box: low and high; of width 0 if feedback has no weight.
         begin: the mean of the memory at the start.
+        gain: of first rows, for each age; of no ages if first rows have none, and lags repeat the first row.
+        roots: of the covariances of the memory at these ages, one row for each column.
         fed: the width of the feedback in z.
         negligible: a column of variances up to this is left out.
         ends: the covariance of the memory after each stream; zeros.
@@ -188,20 +201,27 @@ def fill_in_doubt(
             row = starts[t] + stream
             if row >= starts[t + 1]:
                 break
+            starting = t == 0 and len(gain) == 0
             if k == 0 and pattern[row] == 0:
                 X[0] = x[row]
+                if t < len(gain):
+                    _opened(M[0], x[row], gain[t], r)
+                    boxed(M[0], box, M[0])
             else:
-                of = noise[pattern[row] + (len(noise) // 2 if t == 0 else 0)]
+                if k == 0 and t < len(gain):
+                    k = roots.shape[1]
+                    M[1 : 1 + k] = roots[t]
+                of = noise[pattern[row] + (len(noise) // 2 if starting else 0)]
                 k = _taken(M, X, k, x[row], of, box, L, B)
                 if k < 0:
                     return False
                 x[row] = X[0]
             hints[row] = M[0, r + n : top]
-            _carried(M[0], X[0], z[row], W, y, r, fed, top, t == 0)
+            _carried(M[0], X[0], z[row], W, y, r, fed, top, starting)
             boxed(M[0], box, M[0])
             kept = 0
             for i in range(1, k + 1):
-                _carried(M[i], X[i], column, slopes, y, r, fed, top, t == 0)
+                _carried(M[i], X[i], column, slopes, y, r, fed, top, starting)
                 if not _within(M[i], bound):
                     kept += 1
                     for j in range(s):

@@ -15,6 +15,7 @@ import numpy as np
 from psimlearn.errors import DataError
 from psimlearn.extras import imported
 from psimlearn.filter.system import System
+from psimlearn.shapes import Float
 
 __all__ = ["to_control", "to_filterpy", "to_statsmodels"]
 
@@ -65,8 +66,7 @@ def to_filterpy(model: System, first_inputs: Any = None) -> Any:
     kf.F, kf.B, kf.H = F, B if p else None, np.hstack([model.C, np.eye(n), np.zeros((n, 1))])
     kf.R, kf.Q = np.zeros((n, n)), np.zeros_like(F)
     kf.Q[w, w] = model.V
-    first = np.vstack([model.start.gain, np.eye(n), np.zeros((1, n))])
-    kf.P = first @ model.V @ first.T
+    kf.P[:one, :one], kf.P[one], kf.P[:, one] = _first_covariance(model), 0.0, 0.0
     mean = [model.start.mean + model.start.inputs @ u, model.scaling.mean + model.D @ u, [1.0]]
     kf.x = np.concatenate(mean)
     return kf
@@ -91,7 +91,16 @@ def to_statsmodels(model: System, x: Any, u: Any = None) -> Any:
     other["obs_intercept"] = model.scaling.mean[:, None] + model.D @ u.T
     drift = model.drift[:, None] + model.B @ u.T
     other["state_intercept"] = np.vstack([drift, np.zeros((n, len(x)))])
-    first = np.vstack([model.start.gain, np.eye(n)])
     mean = model.start.mean + (model.start.inputs @ u[0])
-    other.ssm.initialize_known(np.append(mean, np.zeros(n)), first @ model.V @ first.T)
+    other.ssm.initialize_known(np.append(mean, np.zeros(n)), _first_covariance(model))
     return other
+
+
+def _first_covariance(model: System) -> Float[np.ndarray, "joint joint"]:
+    """The covariance of [s_1; w_1], from which the gains of first rows follow."""
+    (s, n), covariance = model.K.shape, model.start.covariance
+    if covariance.any():
+        return np.block([[covariance, np.zeros((s, n))], [np.zeros((n, s)), model.V]])
+    gain = model.start.gains[0] if len(model.start.gains) else np.zeros((s, n))
+    first = np.vstack([gain, np.eye(n)])
+    return np.asarray(first @ model.V @ first.T)

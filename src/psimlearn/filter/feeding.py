@@ -23,7 +23,7 @@ DRIVEN = 4096
 
 
 def fill(machine: Folded, z: Float[np.ndarray, "rows p"], plan: Schedule, of_a_step: int) -> None:
-    """Fill the columns of z that are fed back; the others are filled.
+    """Fill the columns of z that are fed back; the others are filled, and so is the feedback of first rows.
 
     Args:
         machine: a folded filter.
@@ -52,14 +52,13 @@ def _compiled(machine: Folded, z: Float[np.ndarray, "rows p"], plan: Schedule, l
     if kernels is None:
         return False
     W = padded(np.vstack([feed.weights, feed.intercept]), kernels.EIGHT)
-    kernels.fill_feedback(z, plan.starts, W, np.stack([*machine.bounds, machine.first]))
+    kernels.fill_feedback(z, plan.starts, W, np.stack(machine.bounds))
     return True
 
 
 def _in_turn(machine: Folded, z: Float[np.ndarray, "rows p"], plan: Schedule, of_a_step: int) -> None:
     """Fill the columns of z that are fed back, one time index after the other."""
     r, feed, boxed = len(machine.first), machine.feed, machine.boxes(plan.block(0).stop)
-    z[plan.block(0), :r] = machine.first
     moves, done = plan.moves(), 0
     while done < len(moves):
         # the contribution of known columns, for a few thousand rows at once: all threads help in so wide a product

@@ -65,8 +65,8 @@ def roll_compiled(
     W = padded(np.vstack([model.map.weights, model.map.intercept]), kernels.EIGHT)
     ends = np.zeros((layout.plan.block(0).stop, model.s, model.s))
     fed, negligible = len(feedback.mean), NOTHING * model.noise_level
-    starts = layout.plan.starts
-    if not kernels.fill_in_doubt(z, x, hints, starts, pattern, noise, W, box, begin, fed, negligible, ends):
+    starts, first = layout.plan.starts, _first_rows(model)
+    if not kernels.fill_in_doubt(z, x, hints, starts, pattern, noise, W, box, begin, *first, fed, negligible, ends):
         return None
     return Looped(_doubt(ends[np.argsort(layout.plan.trajectories())]))
 
@@ -78,6 +78,15 @@ def _tables(model: Innovations, seen: Bool[np.ndarray, "patterns n"]) -> Float[n
     except np.linalg.LinAlgError:
         return None
     return np.concatenate(given)
+
+
+def _first_rows(model: Innovations) -> tuple[Float[np.ndarray, "ages s n"], Float[np.ndarray, "ages k s"]]:
+    """The gains of first rows, and roots of their covariances, one row for each column; of no ages without them."""
+    if model.opened is None:
+        return np.empty((0, model.s, model.n)), np.empty((0, 0, model.s))
+    values, vectors = np.linalg.eigh(model.opened.spread)
+    roots = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]).swapaxes(1, 2)
+    return model.opened.gain, np.ascontiguousarray(roots)
 
 
 def _doubt(covariances: Float[np.ndarray, "m s s"]) -> Doubt | None:

@@ -20,15 +20,18 @@ from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.patterns import Met, Patterns, has_patterns
 from psimlearn.recordings.schedule import Chunks, in_chunks
-from psimlearn.shapes import Bool, Float
+from psimlearn.recordings.windows import ages_after
+from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["Gapped", "Reading", "roll_in_doubt"]
 
-Reading = Callable[[Innovations, Doubt, np.ndarray, np.ndarray], np.ndarray]
-"""Takes a model, the doubt of b streams, the means of their memories, and inputs at their mean, as those of the next
-row are not known; returns one entry a stream."""
+Reading = Callable[[Innovations, Doubt, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""Takes a model, the doubt of b streams, the means of their memories, inputs at their mean, as those of the next row
+are not known, and the ages of the streams; returns one entry a stream."""
 LEAST_CHUNK = 256
 """The least rows of a chunk: covariances forget more slowly than means."""
+SETTLED = np.iinfo(np.int64).max
+"""The age of a stream whose start lies behind it."""
 
 
 class Gapped:
@@ -42,6 +45,8 @@ class Gapped:
         """Observations with missing entries at their mean."""
         self.hints = np.empty((len(self.x), model.n_hints))
         self.read: np.ndarray | None = None
+        self.age = ages_after(layout.x, layout.plan)
+        """The rows since anything was observed, after each scheduled row."""
         self.patterns = patterns
         self.ends: Doubt | None = None
         """The doubt after each trajectory, in the order of the recordings."""
@@ -111,14 +116,13 @@ def _rows(out: Gapped, rows: list[Any], held: Held, begins: Bool[np.ndarray, " _
         x, u = layout.x[now], layout.u[now]
         b = len(x)
         doubt = doubt and doubt.at(slice(b))
-        start = begins[:b] if j == 0 else np.zeros(b, dtype=bool)
-        taken = _taken(out, S[:b], doubt, x, u, start, now)
+        taken = _taken(out, S[:b], doubt, x, u, np.where(begins[:b], j, SETTLED), now)
         S, doubt = model.following(taken.z), taken.doubt
         if not kept:
             continue
         out.z[now], out.x[now], out.hints[now] = taken.z, taken.x, taken.hints
         if doubt is not None and out.reading is not None:
-            told = out.reading(model, doubt.compact(), S, np.zeros_like(u))
+            told = out.reading(model, doubt.compact(), S, np.zeros_like(u), out.age[now])
             out.read = np.zeros((len(out.x), *told.shape[1:])) if out.read is None else out.read
             out.read[now] = told
         last = np.flatnonzero(ended[now])
@@ -134,13 +138,13 @@ def _taken(
     doubt: Doubt | None,
     x: Float[np.ndarray, "b n"],
     u: Float[np.ndarray, "b q"],
-    start: Bool[np.ndarray, " b"],
+    age: Int[np.ndarray, " b"],
     now: Any,
 ) -> Met | Taken:
     """Take one row of every stream, with covariances that are known by their pattern where that is possible."""
     if out.patterns is None:
-        return out.model.take(S, doubt, x, u, start)
-    return out.patterns.take(S, doubt, x, u, start, out.patterns.pattern[now])
+        return out.model.take(S, doubt, x, u, age)
+    return out.patterns.take(S, doubt, x, u, age, out.patterns.pattern[now])
 
 
 def _agree(model: Innovations, begin: Held, ends: Held, before: np.ndarray) -> bool:

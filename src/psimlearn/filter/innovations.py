@@ -10,7 +10,7 @@ inputs], and S_{t+1} is a map of z_t. `doubt.py` says what becomes of the covari
 derivative T of that map is taken at the mean, as in an extended Kalman filter. The box acts on the mean only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,12 +20,14 @@ from psimlearn.filter.doubt import Doubt, Given, conditioned, moved
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.folded import Map, foldable, folded_map
 from psimlearn.filter.learnt import Learnt, remembered
-from psimlearn.filter.regressors import Linear, RandomFourier
+from psimlearn.filter.opening import Opened, opened
+from psimlearn.filter.regressors import Linear
 from psimlearn.filter.spreads import Kind, kind_of
 from psimlearn.filter.step import Feedback, State, expected, inputs
-from psimlearn.shapes import Bool, Float
+from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "has_innovations", "innovations", "memory", "treats_exactly"]
+__all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "has_innovations", "innovations", "memory", "of_memory"]
+__all__ += ["opening_rows", "opens", "treats_exactly"]
 
 LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
 """Features whose `observations` is known to be a linear map."""
@@ -62,6 +64,8 @@ class Innovations:
     feedback: Feedback
     lags: int
     n_hints: int
+    opened: Opened | None = None
+    """How first rows correct the memory; None if they have no gain of their own, and lags repeat the first row."""
 
     @property
     def n(self) -> int:
@@ -99,7 +103,7 @@ class Innovations:
         doubt: Doubt | None,
         x: Float[np.ndarray, "b n"],
         u: Float[np.ndarray, "b q"],
-        start: Bool[np.ndarray, " b"],
+        age: Int[np.ndarray, " b"],
     ) -> Taken:
         """Take one row of every stream: condition [S; x] on the seen entries, and move the doubt on.
 
@@ -108,18 +112,27 @@ class Innovations:
             doubt: about that memory.
             x: observations, standardised, NaN where missing.
             u: the input columns of z.
-            start: marks streams whose first row this is.
+            age: the number of rows that each stream has had.
         """
-        seen = ~np.isnan(x)
+        seen, start = ~np.isnan(x), self.starts(age)
+        if self.opened is not None:
+            doubt = self.opened.begun(doubt, age, ~seen.all(axis=1))
         labels = start.astype(np.int64) if isinstance(self.map, Linear) else np.arange(len(x))
         V = np.where(start[:, None, None], self.first_noise, self.noise) if start.any() else self.noise
         given = conditioned(self.kind, doubt, V, seen, self.r, self.s, labels)
         w = given.updated(np.concatenate([S, self.expected(S)], axis=1), x, seen)
+        if self.opened is not None and len(fresh := self.opened.fresh(given.group, age)):
+            innovation = x[fresh] - self.expected(S[fresh])
+            w[fresh, : self.s] = self.opened.corrected(S[fresh], innovation, age[fresh])
         z, members = self.z(w, u, start), given.first
         T = self.transition(z[members], start[members])
         after = moved(self.kind, given, T, self.noise_level)
         g = self.r + self.n
         return Taken(z, w[:, self.s :], w[:, g : g + self.n_hints], after, w, given, T)
+
+    def starts(self, age: Int[np.ndarray, " b"]) -> Bool[np.ndarray, " b"]:
+        """Mark streams whose lags repeat this row, which is their first."""
+        return age == 0 if self.opened is None else np.zeros(len(age), dtype=bool)
 
     def z(
         self, w: Float[np.ndarray, "b joint"], u: Float[np.ndarray, "b q"], start: Bool[np.ndarray, " b"]
@@ -161,7 +174,7 @@ class Innovations:
             if not start.any():
                 return running
             return starting if start.all() else np.where(start[:, None, None], starting, running)
-        slopes = jacobian(self.map, z)
+        slopes = self.map.slope(z)
         return np.where(start[:, None, None], self._arranged(slopes, True), self._arranged(slopes, False))
 
     @cached_property
@@ -187,73 +200,18 @@ class Innovations:
             T[:, top : top + n, s:] = np.eye(n)[: s - top]  # and x_t becomes x_{t-1}
         return T
 
-    def matrices(self, taken: Taken, start: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T, K and J of a row of one stream."""
+    def matrices(self, taken: Taken, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """T, K and J of row t of one stream."""
         if len(taken.given.first):
             T = taken.T if taken.T.ndim == 2 else taken.T[0]
             return T, taken.given.gain[0], self.kind.whole(taken.given.left[0])
-        T = self.transition(taken.z, np.array([start]))
+        T = self.transition(taken.z, self.starts(np.array([t])))
         joint = self.s + self.n
         return T if T.ndim == 2 else T[0], np.eye(joint, self.n, -self.s), np.zeros((joint, joint))
-
-    def about_row(self, doubt: Doubt) -> Float[np.ndarray, "b n n"]:
-        """The covariance that doubt adds to the errors of the next row."""
-        return doubt.by_stream(self.kind.between(doubt.spread, self.H))
-
-    def ahead(
-        self, doubt: Doubt, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"], steps: int
-    ) -> Float[np.ndarray, "b steps n"]:
-        """The variances that doubt adds to the errors of the next rows, if nothing more is seen."""
-        members = doubt.members()
-        outlook = self._outlook(S[members], u[members], steps)
-        variances = self.kind.along(doubt.spread, outlook.reshape(*outlook.shape[:-3], steps * self.n, self.s))
-        return doubt.by_stream(variances.reshape(-1, steps, self.n))
-
-    def growth(
-        self, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"], steps: int
-    ) -> Float[np.ndarray, "*b steps n"]:
-        """The variances of the errors of the next rows that the noise of the rows between brings."""
-        T = self._forward(S, u)
-        noise = T[..., self.s :] @ np.linalg.cholesky(self.noise)
-        brought = np.sum((self._outlook(S, u, steps - 1) @ noise[..., None, :, :]) ** 2, axis=-1)
-        own = np.broadcast_to(np.diag(self.noise), (*brought.shape[:-2], 1, self.n))
-        return np.cumsum(np.concatenate([own, brought], axis=-2), axis=-2)
-
-    def _outlook(
-        self, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"], steps: int
-    ) -> Float[np.ndarray, "*b steps n s"]:
-        """The derivatives of the next expected rows by S, if each row comes as expected.
-
-        A random-feature filter keeps the derivative at the present mean.
-        """
-        T = self._forward(S, u)
-        if steps == 1:
-            return np.broadcast_to(self.H, (*T.shape[:-2], 1, *self.H.shape))
-        A = T[..., : self.s] + T[..., self.s :] @ self.H
-        rows = [np.broadcast_to(self.H, (*A.shape[:-2], *self.H.shape))]
-        for _ in range(steps - 1):
-            rows.append(rows[-1] @ A)
-        return np.stack(rows, axis=-3)
-
-    def _forward(self, S: Float[np.ndarray, "b s"], u: Float[np.ndarray, "b q"]) -> Float[np.ndarray, "*b s joint"]:
-        """T at the expected row."""
-        if isinstance(self.map, Linear):
-            return self._transitions[0]
-        running = np.zeros(len(S), dtype=bool)
-        return self.transition(self.z(np.concatenate([S, self.expected(S)], axis=1), u, running), running)
 
     def expected(self, S: Float[np.ndarray, "b s"]) -> Float[np.ndarray, "b n"]:
         """The expected observation."""
         return S[:, self.r : self.r + self.n]
-
-
-def jacobian(map: RandomFourier, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q p"]:
-    """The derivative of a map of random features at each z."""
-    half = map.directions.shape[1]
-    angle, weights = z @ map.directions, map.linear.weights
-    waves = np.cos(angle)[:, :, None] * weights[half : 2 * half] - np.sin(angle)[:, :, None] * weights[:half]
-    slope = map.directions @ waves
-    return np.asarray((slope + weights[2 * half :] if map.raw_inputs else slope).swapaxes(1, 2))
 
 
 def has_innovations(filter: Learnt) -> bool:
@@ -269,25 +227,50 @@ def treats_exactly(filter: Learnt) -> bool:
 @remembered
 def innovations(filter: Learnt) -> Innovations:
     """The innovations model of a filter that has one."""
-    feedback, features, to_hints = filter.feedback, filter.features, filter.to_hints
-    fed_back = feedback.weight != 0
-
-    def parts(m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b q"]:
-        fed = [feedback.linear(m)] if fed_back else []
-        return np.concatenate([*fed, features.observations(m)[:, 0], m @ to_hints], axis=1)
-
-    n, n_hints = len(filter.scaling.mean), to_hints.shape[1]
-    shift = np.concatenate([feedback.shift if fed_back else np.zeros(0), np.zeros(n + n_hints)])
-    noise = filter.covariance
+    feedback, n, n_hints = filter.feedback, len(filter.scaling.mean), filter.to_hints.shape[1]
+    shift = np.concatenate([feedback.shift if feedback.weight else np.zeros(0), np.zeros(n + n_hints)])
+    noise, opening = filter.covariance, filter.opening
     first_noise = noise if filter.starting is None else filter.starting.covariance
-    return Innovations(folded_map(filter, parts, shift), noise, first_noise, feedback, filter.lags, n_hints)
+    map = folded_map(filter, lambda m: _read(filter, m), shift)
+    model = Innovations(map, noise, first_noise, feedback, filter.lags, n_hints)
+    if opening is None or not opens(filter):
+        return model
+    running, root = model.transition(np.empty((1, 0)), np.zeros(1, dtype=bool)), of_memory(filter, opening.root)
+    return replace(model, first_noise=noise, opened=opened(model.kind, root, noise, running, model.r, filter.lags - 1))
+
+
+def _read(filter: Learnt, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b q"]:
+    """[fed; e; g] of beliefs, without their constants."""
+    fed = [filter.feedback.linear(m)] if filter.feedback.weight else []
+    return np.concatenate([*fed, filter.features.observations(m)[:, 0], m @ filter.to_hints], axis=1)
+
+
+def of_memory(filter: Learnt, columns: Float[np.ndarray, "both k"]) -> Float[np.ndarray, "s k"]:
+    """Columns of [m; older rows] as columns of S, without constants."""
+    d = len(filter.initial)
+    return np.concatenate([_read(filter, columns[:d].T).T, columns[d:]])
+
+
+def opens(filter: Learnt) -> bool:
+    """Tell whether first rows have gains of their own: linear filters with an opening, which treat gaps exactly."""
+    return filter.opening is not None and treats_exactly(filter) and isinstance(filter.regressors[0], Linear)
+
+
+def opening_rows(filter: Learnt) -> int:
+    """The number of first rows that have gains of their own; 0 for most filters of older versions."""
+    found = innovations(filter).opened if opens(filter) else None
+    return 0 if found is None else found.ages
 
 
 def memory(filter: Learnt, model: Innovations, state: State) -> Float[np.ndarray, "b s"]:
-    """S, the mean of the memory in a state; before its first row, a stream repeats the row that it expects."""
+    """S, the mean of the memory in a state; before its first row, a stream has the rows that its opening expects.
+
+    Without an opening, it repeats the row that it expects.
+    """
     belief, row = state.belief, expected(filter.recursion, state.belief)
     fed = [inputs(filter.recursion, belief)] if model.r else []  # the part of z that comes from the belief
+    older = row[:, None] if model.opened is None or filter.opening is None else filter.opening.older[None]
     recent = np.zeros((len(row), filter.lags - 1, model.n))
     if np.size(state.recent):  # the pipe keeps none where nothing depends on them
-        recent = np.where((state.clock == 0)[:, None, None], row[:, None], state.recent)[:, : filter.lags - 1]
+        recent = np.where((state.clock == 0)[:, None, None], older, state.recent[:, : filter.lags - 1])
     return np.concatenate([*fed, row, belief @ filter.to_hints, recent.reshape(len(row), -1)], axis=1)

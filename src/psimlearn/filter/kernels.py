@@ -27,14 +27,13 @@ def fill_feedback(z: Any, starts: Any, W: Any, box: Any) -> None:
     """Fill the columns of scheduled z that are fed back.
 
     Args:
-        z: the inputs of all steps, of which the other columns are filled.
+        z: the inputs of all steps, of which the other columns are filled, and the feedback of first rows.
         starts: where the block of each time begins.
         W: from [z; 1] to the next feedback, before its box.
-        box: low, high, and the first feedback.
+        box: low and high.
     """
-    r, y = box.shape[1], np.empty(W.shape[1])
+    y = np.empty(W.shape[1])
     for stream in range(starts[1]):
-        z[stream, :r] = box[2]
         for t in range(len(starts) - 2):
             if starts[t + 1] + stream >= starts[t + 2]:
                 break

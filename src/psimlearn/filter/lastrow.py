@@ -21,9 +21,9 @@ def last_row(streams: Streams) -> tuple[State, Float[np.ndarray, "b n"], Float[n
     x = np.where((clock == 0)[:, None], np.nan, streams.recent[:, 0])
     if streams.missing is not None:
         x[streams.missing] = np.nan
-    of_row = doubt_of_row(streams.filter, streams.doubt_before)
     unseen, late = (np.broadcast_to(count, len(clock)) for count in (streams.unseen_before, streams.late_before))
-    return State(streams.held, streams.recent, np.maximum(clock - 1, 0), unseen, late), x, of_row
+    before = State(streams.held, streams.recent, np.maximum(clock - 1, 0), unseen, late, streams.doubt_before)
+    return before._replace(doubt=None), x, doubt_of_row(streams.filter, before)
 
 
 def hints_at_last_row(streams: Streams) -> Float[np.ndarray, "b h"]:

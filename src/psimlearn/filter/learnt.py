@@ -15,6 +15,7 @@ from psimlearn.filter.gaps import conditional_fill
 from psimlearn.filter.ingaps import InGaps
 from psimlearn.filter.layout import Layout, check_channels, controls, lay_out
 from psimlearn.filter.localscale import LocalScale, unrest_after
+from psimlearn.filter.opening import Opening
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, Fill, Recursion, State
@@ -58,6 +59,8 @@ class Learnt:
     """The same within the window, for filters with feed-through, if only the next inputs are known."""
     starting: Starting | None = None
     """How errors of the first rows of a stream differ from later ones, on the recordings of training."""
+    opening: Opening | None = None
+    """The distribution of the memory before the first row, if first rows are better predicted by it; linear filters."""
     in_gaps: InGaps | None = None
     """How errors inside gaps compare with the doubt about them, on recordings not fitted to."""
     local: LocalScale | None = None

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.errors import SettingsError
+from psimlearn.filter import foresight
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.innovations import Innovations, innovations, treats_exactly
 from psimlearn.filter.learnt import Learnt
@@ -44,14 +45,18 @@ def log_likelihoods(
     return plan.packed(log_likelihood(filter, rollout.before, x, doubt, relative=relative))
 
 
-def about_row(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b n n"]:
+def about_row(
+    model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray, age: Int[np.ndarray, " b"]
+) -> Float[np.ndarray, "b n n"]:
     """Read the covariance that doubt adds to the errors of the next row."""
-    return model.about_row(doubt)
+    return foresight.about_row(model, doubt, age)
 
 
-def doubt_of_row(filter: Learnt, doubt: Doubt | None) -> Float[np.ndarray, "b n n"] | None:
-    """The covariance that doubt adds to the errors of the next row; None without doubt."""
-    return None if doubt is None else innovations(filter).about_row(doubt)
+def doubt_of_row(filter: Learnt, state: State) -> Float[np.ndarray, "b n n"] | None:
+    """The covariance that doubt in a state adds to the errors of the next row; None without doubt."""
+    if state.doubt is None:
+        return None
+    return foresight.about_row(innovations(filter), state.doubt, np.broadcast_to(state.age, len(state.belief)))
 
 
 def log_likelihood(
@@ -199,11 +204,13 @@ def hints_at(
         belief: m_t.
         observed: (x_t, .., x_{t-lags+1}).
         u: the input columns of z_t.
-        corrected: the part that is read from the belief, if the row has corrected a belief in doubt.
+        corrected: the part that is read from the belief, if rows have corrected beliefs in doubt: of all streams, or of
+            the first ones.
     """
     if filter.hinting is None:
         raise SettingsError("hints need a filter learnt from trajectories with hints, received one without.")
     hints: np.ndarray = filter.hinting(np.concatenate([belief, observed, u], axis=1))
     if corrected is not None:
-        hints += corrected - belief @ filter.to_hints
+        some = slice(len(corrected))
+        hints[some] += corrected - belief[some] @ filter.to_hints
     return hints

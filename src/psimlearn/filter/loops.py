@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numba import float64, int64, types
 
-__all__ = ["CUBE", "EDGES", "EIGHT", "GIVEN", "ONE", "OUT", "TABLE", "TABLES", "boxed", "compiled", "entry"]
+__all__ = ["CUBE", "CUBES", "EDGES", "EIGHT", "GIVEN", "ONE", "OUT", "TABLE", "TABLES", "boxed", "compiled", "entry"]
 __all__ += ["multiplied"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -21,7 +21,8 @@ EIGHT = 8
 """The columns that are added up at a time."""
 ONE, AT_A_TIME = np.uint64(1), np.uint64(EIGHT)  # numba checks for negative places, which unsigned ones cannot be
 GIVEN, TABLE = types.Array(float64, 1, "C", readonly=True), types.Array(float64, 2, "C", readonly=True)
-TABLES, EDGES = types.Array(float64, 4, "C", readonly=True), types.Array(int64, 1, "C", readonly=True)
+CUBES, TABLES = types.Array(float64, 3, "C", readonly=True), types.Array(float64, 4, "C", readonly=True)
+EDGES = types.Array(int64, 1, "C", readonly=True)
 OUT, CUBE = float64[:, ::1], float64[:, :, ::1]
 """Arrays that are written; the others are read."""
 

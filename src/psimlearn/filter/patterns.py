@@ -42,7 +42,7 @@ class Patterns:
         self.model = model
         most = min(MOST_NUMBERS // model.s**2, 2 * len(x)) + 2 * n_streams  # memory is taken when it is first written
         self.pattern, seen = numbered(x)
-        self.n_patterns = len(seen)
+        self.n_patterns, self.young = len(seen), 1 if model.opened is None else model.opened.ages
         self.edges: dict[int, int] = {}
         """The edge for each pair of a node and a pattern, in one number."""
         self.gain = np.empty((most, model.s + model.n, model.n))
@@ -57,7 +57,7 @@ class Patterns:
         doubt: Doubt | None,
         x: Float[np.ndarray, "b n"],
         u: Float[np.ndarray, "b q"],
-        start: Bool[np.ndarray, " b"],
+        age: Int[np.ndarray, " b"],
         pattern: Int[np.ndarray, " b"],
     ) -> Met:
         """`Innovations.take`; the groups of doubts are nodes, and each stream has the pattern of its row.
@@ -65,12 +65,15 @@ class Patterns:
         Only the means of streams in doubt are corrected, in copies of S and x.
         """
         model, node = self.model, np.full(len(x), -1) if doubt is None else doubt.group
+        start, opened = model.starts(age), model.opened
         if self.size + len(x) > len(self.after):
             node = self._forget(node)
         some = np.flatnonzero((node >= 0) | (pattern > 0))
         S, x, after = S.copy(), x.copy(), np.full(len(x), -1)  # S holds feedback inside its box
+        if opened is not None and len(fresh := opened.fresh(np.where(pattern > 0, 0, node), age)):
+            S[fresh] = self._inside(opened.corrected(S[fresh], x[fresh] - model.expected(S[fresh]), age[fresh]))
         if len(some):
-            edge = self._edges(node[some], pattern[some], start[some], x[some])
+            edge = self._edges(node[some], pattern[some], np.minimum(age[some], self.young), x[some])
             S[some], x[some] = self._corrected(edge, S[some], x[some])
             after[some] = self.after[edge]
         hints = S[:, model.r + model.n : model.r + model.n + model.n_hints]
@@ -84,20 +87,23 @@ class Patterns:
         model, seen, expected = self.model, ~np.isnan(x), self.model.expected(S)
         innovation = np.where(seen, x - expected, 0.0)
         moved = np.matmul(self.gain[edge], innovation[:, :, None])[:, :, 0]
-        S = S + moved[:, : model.s]
-        if model.r:
-            S[:, : model.r] = model.feedback.boxed(S[:, : model.r])
-        return S, np.where(seen, x, expected + moved[:, model.s :])
+        return self._inside(S + moved[:, : model.s]), np.where(seen, x, expected + moved[:, model.s :])
+
+    def _inside(self, S: Float[np.ndarray, "b s"]) -> Float[np.ndarray, "b s"]:
+        """S with its feedback inside the box, in place."""
+        if self.model.r:
+            S[:, : self.model.r] = self.model.feedback.boxed(S[:, : self.model.r])
+        return S
 
     def _edges(
         self,
         node: Int[np.ndarray, " b"],
         pattern: Int[np.ndarray, " b"],
-        start: Bool[np.ndarray, " b"],
+        age: Int[np.ndarray, " b"],
         x: Float[np.ndarray, "b n"],
     ) -> Int[np.ndarray, " b"]:
-        """The edges that streams follow; those not met before are made."""
-        keys = ((node + 1) * self.n_patterns + pattern) * 2 + start
+        """The edges that streams follow; those not met before are made. From some age on, age makes no difference."""
+        keys = ((node + 1) * self.n_patterns + pattern) * (self.young + 1) + age
         known, first, number = np.unique(keys, return_index=True, return_inverse=True)
         found = np.array([self.edges.get(key, -1) for key in known.tolist()])
         new = np.flatnonzero(found < 0)
@@ -105,14 +111,16 @@ class Patterns:
             streams = first[new]
             found[new] = self.size + np.arange(len(new))
             self.edges.update(zip(known[new].tolist(), found[new].tolist(), strict=True))
-            self._make(node[streams], start[streams], ~np.isnan(x[streams]))
+            self._make(node[streams], age[streams], ~np.isnan(x[streams]))
         return np.asarray(found[number])
 
-    def _make(self, node: Int[np.ndarray, " g"], start: Bool[np.ndarray, " g"], seen: Bool[np.ndarray, "g n"]) -> None:
+    def _make(self, node: Int[np.ndarray, " g"], age: Int[np.ndarray, " g"], seen: Bool[np.ndarray, "g n"]) -> None:
         """Compute new edges and the nodes at their ends."""
-        model, g = self.model, len(node)
+        model, g, start = self.model, len(node), self.model.starts(age)
         each = np.arange(g)
-        before = Doubt(np.where(node >= 0, each, -1), self.spread[node])
+        before: Doubt | None = Doubt(np.where(node >= 0, each, -1), self.spread[node])
+        if model.opened is not None:
+            before = model.opened.begun(before, age, np.asarray(~seen.all(axis=1)))
         V = np.where(start[:, None, None], model.first_noise, model.noise)
         given = conditioned(model.kind, before, V, seen, model.r, model.s, each)
         T = model.transition(np.empty((g, 0)), start[given.first])

@@ -8,6 +8,8 @@ from psimlearn.checks import room_for, whole
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Stack
+from psimlearn.filter.foresight import about_row, growth
+from psimlearn.filter.foresight import ahead as doubt_of_rows
 from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.prediction import Prediction, Spread
@@ -145,19 +147,22 @@ def doubt_of(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b s
     """The variances that doubt in a state adds to the errors of the next rows; None if there is no doubt."""
     if state.doubt is None:
         return None
-    return doubt_ahead(steps)(innovations(filter), state.doubt, *_memory_and_inputs(filter, state))
+    age = np.broadcast_to(state.age, len(state.belief))
+    return doubt_of_rows(innovations(filter), state.doubt, *_memory_and_inputs(filter, state), age, steps)
 
 
 def doubt_ahead(steps: int) -> Reading:
     """Read the variances that doubt adds to the errors of the next rows."""
-    return lambda model, doubt, S, u: model.ahead(doubt, S, u, steps)
+    return lambda model, doubt, S, u, age: doubt_of_rows(model, doubt, S, u, age, steps)
 
 
 def doubt_of_row_and_ahead(steps: int) -> Reading:
     """Read the covariance that doubt adds to the errors of the next row, and the variances for the next rows, flat."""
 
-    def reading(model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray) -> Float[np.ndarray, "b columns"]:
-        of_row, ahead = model.about_row(doubt), model.ahead(doubt, S, u, steps)
+    def reading(
+        model: Innovations, doubt: Doubt, S: np.ndarray, u: np.ndarray, age: Int[np.ndarray, " b"]
+    ) -> Float[np.ndarray, "b columns"]:
+        of_row, ahead = about_row(model, doubt, age), doubt_of_rows(model, doubt, S, u, age, steps)
         return np.concatenate([of_row.reshape(len(S), -1), ahead.reshape(len(S), -1)], axis=1)
 
     return reading
@@ -185,10 +190,10 @@ def _beyond(
 ) -> Float[np.ndarray, "b steps n"]:
     """Continue variances beyond the horizons that calibration reached, as the model says they grow."""
     last = calibration.furthest
-    growth = innovations(filter).growth(*_memory_and_inputs(filter, state), max(last, int(horizon.max())))
-    growth = np.broadcast_to(growth, (len(horizon), *growth.shape[-2:]))
+    grows = growth(innovations(filter), *_memory_and_inputs(filter, state), max(last, int(horizon.max())))
+    grows = np.broadcast_to(grows, (len(horizon), *grows.shape[-2:]))
     rows = np.arange(len(horizon))[:, None]
-    grown = growth[rows, horizon - 1] / growth[:, last - 1 : last]
+    grown = grows[rows, horizon - 1] / grows[:, last - 1 : last]
     return np.where(np.isnan(variance), calibration.base[last - 1] * np.maximum(grown, 1.0), variance)
 
 

@@ -23,6 +23,7 @@ from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
 from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory
 from psimlearn.filter.learnt import Learnt, start
+from psimlearn.filter.opening import Opening
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback
@@ -55,8 +56,6 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
     inputs = Scaling(np.empty(0), np.empty(0)) if filter.input_scaling is None else filter.input_scaling
     F, G, B, N, c = _step(model, len(inputs.mean))
     n, x, u, A = model.n, filter.scaling.scale, inputs.scale, F + G @ model.H
-    older = np.tile(np.eye(n), (filter.lags - 1, 1))
-    held = np.vstack([np.zeros((model.s - len(older), n)), older])  # rows before row 1 equal it
     first = memory(filter, model, start(filter))[0]
     return {
         "A": A,
@@ -68,10 +67,28 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
         "scaling": filter.scaling,
         "input_scaling": inputs,
         "drift": c,
-        "start": Start(first, held / x, -N / u),
+        "start": Start(first, _first_gains(filter, model) / x, -N / u, _first_covariance(model)),
         "names": filter.names,
         "time_step": filter.time_step,
     }
+
+
+def _first_gains(filter: Learnt, model: Innovations) -> Float[np.ndarray, "rows s n"]:
+    """How the memory moves with the innovations of first rows, but for the expected row, which the step does not use."""
+    n, opened = model.n, model.opened
+    if opened is None:
+        older = np.tile(np.eye(n), (filter.lags - 1, 1))
+        return np.vstack([np.zeros((model.s - len(older), n)), older])[None]  # rows before row 1 equal it
+    gains = opened.gain.copy()
+    gains[:, model.r : model.r + n] = 0.0
+    return gains
+
+
+def _first_covariance(model: Innovations) -> Float[np.ndarray, "s s"]:
+    """The covariance of the memory before the first row."""
+    if model.opened is None:
+        return np.zeros((model.s, model.s))
+    return np.asarray(model.kind.between(model.opened.spread[:1], np.eye(model.s))[0])
 
 
 def _step(model: Innovations, p: int) -> tuple[np.ndarray, ...]:
@@ -124,16 +141,28 @@ def filter_of(model: System, window: int | None = None) -> Filter:
         calibration=_calibration(unit, k + BEYOND),
         names=unit.names,
         time_step=unit.time_step,
+        opening=_opening(unit, O, len(lagged)),
     )
 
 
-def _held(model: System) -> tuple[Float[np.ndarray, "s s"], Float[np.ndarray, "s n"]]:
-    """The map from s_t to start.gain x_{t-1}, and start.gain; zeros if the state does not remember enough of x_{t-1}.
+def _opening(model: System, O: Float[np.ndarray, "d s"], lagged: int) -> Opening | None:
+    """The opening of beliefs O s, whose first state has a covariance; None if it has none."""
+    if not model.start.covariance.any():
+        return None
+    values, vectors = np.linalg.eigh(model.start.covariance)
+    root = O @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+    older = np.zeros((lagged, len(model.C)))
+    return Opening(older, np.vstack([root, np.zeros((older.size, root.shape[1]))]))
 
-    A filter of two lags takes the first row for the row before it. So s_1 moves with x_1 by start.gain if the step adds
-    start.gain x_{t-1} to the state and the feedback leaves it out.
+
+def _held(model: System) -> tuple[Float[np.ndarray, "s s"], Float[np.ndarray, "s n"]]:
+    """The map from s_t to gain x_{t-1}, and the gain of the first row; zeros if the state remembers too little x_{t-1}.
+
+    A filter of two lags takes the first row for the row before it. So s_1 moves with x_1 by the gain if the step adds
+    gain x_{t-1} to the state and the feedback leaves it out.
     """
-    C, D, (first, gain, inputs) = model.C, model.D, model.start
+    C, D, (first, gains, inputs, covariance) = model.C, model.D, model.start
+    gain = np.zeros_like(model.K) if covariance.any() or not len(gains) else gains[0]
     comes = np.column_stack([model.A, model.K, model.B, model.drift, first, inputs])
     remembered = gain @ np.column_stack([C, np.eye(len(C)), D, np.zeros(len(C)), C @ first, C @ inputs + D])
     held = remembered @ np.linalg.pinv(comes, rcond=NOTHING)
@@ -151,7 +180,7 @@ def _standardised(model: System) -> System:
         D=model.D * u / x[:, None],
         K=model.K * x,
         V=model.V / np.outer(x, x),
-        start=Start(model.start.mean, model.start.gain * x, model.start.inputs * u),
+        start=model.start._replace(gains=model.start.gains * x, inputs=model.start.inputs * u),
     )
 
 

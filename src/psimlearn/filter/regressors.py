@@ -95,6 +95,13 @@ class RandomFourier(Opaque):
         """Predict one output row for each input row."""
         return self.linear(fourier_features(z, self.directions, self.raw_inputs))
 
+    def slope(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q p"]:
+        """The derivative at each z."""
+        half, angle, weights = self.directions.shape[1], z @ self.directions, self.linear.weights
+        waves = np.cos(angle)[:, :, None] * weights[half : 2 * half] - np.sin(angle)[:, :, None] * weights[:half]
+        slope = self.directions @ waves
+        return np.asarray((slope + weights[2 * half :] if self.raw_inputs else slope).swapaxes(1, 2))
+
 
 @dataclass(frozen=True, eq=False)
 class MeanAndVariance(Opaque):

@@ -17,14 +17,16 @@ from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.feeding import fill
 from psimlearn.filter.folded import fold, foldable
 from psimlearn.filter.gapped import Reading, roll_in_doubt
-from psimlearn.filter.innovations import treats_exactly
+from psimlearn.filter.innovations import opens, treats_exactly
 from psimlearn.filter.layout import Layout, controls
 from psimlearn.filter.learnt import Learnt, laid_out, start
+from psimlearn.filter.openloop import open_rows
 from psimlearn.filter.step import State, advance, expected, following, following_at, inputs
 from psimlearn.filter.threads import for_products
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (
+    ages_after,
     beliefs_before,
     late_before,
     unseen_before,
@@ -67,7 +69,8 @@ class Rollout:
     stored: Float[np.ndarray, "rows d"] | None
     """Beliefs, if the runner computed them."""
     hints: Float[np.ndarray, "rows h"] | None = None
-    """The part of the hints that is read from the belief m_t, corrected by the row, if entries are missing."""
+    """The part of the hints that is read from the belief m_t, corrected by the row, if it was in doubt: in gaps, and
+    in the first scheduled rows."""
     ends: Doubt | None = None
     """The doubt after each trajectory, in the order of the recordings; None if there is none."""
     read: Float[np.ndarray, "rows *rest"] | None = None
@@ -146,11 +149,9 @@ class Rollout:
     @property
     def after(self) -> State:
         """The state after every scheduled row; `read` tells its doubt."""
-        blind, time = np.isnan(self.layout.x).all(axis=1), self.layout.plan.time
-        unseen = np.where(blind, unseen_before(self.layout.x, self.layout.plan) + 1, 0)
-        late = late_before(self.layout.x, self.layout.plan)
-        unrest = self.unrest_left_by(slice(None))
-        return State(self.beliefs, self.observed(), time + 1, unseen, late + (blind & (late == time)), None, unrest)
+        x, plan, unrest = self.layout.x, self.layout.plan, self.unrest_left_by(slice(None))
+        unseen, clock = np.where(np.isnan(x).all(axis=1), unseen_before(x, plan) + 1, 0), plan.time + 1
+        return State(self.beliefs, self.observed(), clock, unseen, clock - ages_after(x, plan), None, unrest)
 
     @cached_property
     def _unrest(self) -> Float[np.ndarray, "rows n"] | None:
@@ -202,12 +203,17 @@ def roll(filter: Learnt, table: Table, reading: Reading | None = None) -> Rollou
 def _roll_folded(filter: Learnt, table: Table, of_a_step: int) -> Rollout:
     """Fill the columns of z that are fed back; nothing else of a belief is computed."""
     layout, z = table
-    machine, plan = fold(filter), layout.plan
-    if not filter.feedback.weight:  # every belief feeds back the same
-        z[:, : len(machine.first)] = machine.first
-    else:
-        fill(machine, z, plan, of_a_step)
-    return Rollout(filter, layout, layout.x, z, None)
+    machine, plan, first, hints = fold(filter), layout.plan, 0, None
+    r = len(machine.first)
+    z[slice(None) if not filter.feedback.weight else plan.block(0), :r] = machine.first  # without weight it stays
+    if opens(filter):
+        z = z.copy()  # other filters use the table, and lags before the first row are written
+        met = open_rows(filter, layout, z)
+        first, hints = met.rows, met.hints
+    later = plan.from_time(first)
+    if filter.feedback.weight and len(later.order):
+        fill(machine, z[len(z) - len(later.order) :], later, of_a_step)
+    return Rollout(filter, layout, layout.x, z, None, hints)
 
 
 def _roll_textbook(filter: Learnt, table: Table) -> Rollout:

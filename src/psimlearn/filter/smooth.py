@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Matrices that read quantities from [S_t; x_t]; at the first row, x_t stands for its lags as well."""
+    """Matrices that read quantities from [S_t; x_t]; at the first row, x_t may stand for its lags as well."""
 
     first: Float[np.ndarray, "q joint"]
     later: Float[np.ndarray, "q joint"]
@@ -63,13 +63,15 @@ def forward(
     """[S_t; x_t] at every row of one recording, given the entries seen up to it; `first` is S before the first row."""
     S, doubt, steps = first, None, []
     for t, row in enumerate(x):
-        seen = ~np.isnan(row)
+        seen, age = ~np.isnan(row), np.array([t])
         V = model.noise if t else model.first_noise
-        D = V if doubt is None else V + model.about_row(doubt)[0]
+        if model.opened is not None:
+            doubt = model.opened.begun(doubt, age, ~seen.all(keepdims=True))
+        D = V if doubt is None else V + doubt.by_stream(model.kind.between(doubt.spread, model.H))[0]
         both = seen[:, None] & seen
         weighed = np.linalg.inv(np.where(both, D, np.eye(model.n))) * both
         innovation = np.where(seen, row - model.expected(S)[0], 0.0)
-        taken = model.take(S, doubt, row[None], u[t : t + 1], np.array([t == 0]))
+        taken = model.take(S, doubt, row[None], u[t : t + 1], age)
         steps.append(Step(taken, weighed, innovation))
         S, doubt = model.following(taken.z), taken.doubt
     return steps
@@ -88,7 +90,7 @@ def backward(
     first = next((t for t, step in enumerate(steps) if len(step.taken.given.first)), len(steps))
     for t in range(len(steps) - 1, first - 1, -1):
         taken, weighed, innovation = steps[t]
-        T, gain, J = model.matrices(taken, start=t == 0)
+        T, gain, J = model.matrices(taken, t)
         read, back = reads.later if t else reads.first, T.T @ a
         move[t] = read @ (J @ back)
         # M' a = (E - K H_o)' T' a, with E = [I; H]
@@ -128,6 +130,7 @@ def smoothed_hints(filter: Learnt, trajectories: Trajectories) -> Float[np.ndarr
     first, lagged = later.copy(), model.n * (model.lags - 1)
     later[:, model.s - lagged : model.s] = weights[:, model.n :]
     first[:, model.s :] = weights.reshape(model.n_hints, model.lags, model.n).sum(axis=1)
+    first = first if model.opened is None else later
     out = hints(filter, trajectories)
     for rows, _, (move, _) in _smoothed(filter, model, trajectories, Reads(first, later), with_variance=False):
         out[rows] += move

@@ -26,6 +26,10 @@ class Covariances:
         """A covariance of zeros."""
         return np.zeros((1, s, s))
 
+    def from_root(self, root: Float[np.ndarray, "s k"]) -> Float[np.ndarray, "1 s s"]:
+        """The covariance with this root."""
+        return np.asarray((root @ root.T)[None])
+
     def given(
         self,
         spread: Float[np.ndarray, "g s s"],
@@ -83,6 +87,10 @@ class Roots:
     def nothing(self, s: int) -> Float[np.ndarray, "1 s 0"]:
         """A root without columns."""
         return np.zeros((1, s, 0))
+
+    def from_root(self, root: Float[np.ndarray, "s k"]) -> Float[np.ndarray, "1 s k"]:
+        """The root itself."""
+        return root[None]
 
     def given(
         self,

@@ -86,7 +86,7 @@ class StateSpace(System):
             scaling=Scaling(_array(mean, (n,), "mean"), np.sqrt(np.diag(V))),
             input_scaling=Scaling(_array(input_mean, (p,), "input_mean"), np.ones(p)),
             drift=np.zeros(s),
-            start=Start(_array(first, (s,), "first"), np.zeros((s, n)), np.zeros((s, p))),
+            start=Start(_array(first, (s,), "first"), np.zeros((0, s, n)), np.zeros((s, p)), np.zeros((s, s))),
             names=None if names is None else tuple(names),
         )
 

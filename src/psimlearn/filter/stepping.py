@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from psimlearn.filter.innovations import innovations, memory, treats_exactly
+from psimlearn.filter.innovations import innovations, memory, opening_rows, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.step import State, expected, following, take
 from psimlearn.shapes import Float
@@ -35,7 +35,8 @@ def step(
 
 def _taken(filter: Learnt, state: State, x: Float[np.ndarray, "b n"], u: Float[np.ndarray, "b q"]) -> State:
     """The state after a standardised row, but for its unrest."""
-    if treats_exactly(filter) and (state.doubt is not None or np.isnan(x).any()):
+    young = bool((state.clock < opening_rows(filter)).any())
+    if treats_exactly(filter) and (young or state.doubt is not None or np.isnan(x).any()):
         return _step_in_doubt(filter, state, x, u)
     if len(filter.regressors) == 1:
         return take(filter.recursion, state, x, u, filter.fill)
@@ -52,7 +53,7 @@ def _taken(filter: Learnt, state: State, x: Float[np.ndarray, "b n"], u: Float[n
 def _step_in_doubt(filter: Learnt, state: State, x: Float[np.ndarray, "b n"], u: Float[np.ndarray, "b q"]) -> State:
     """Take a row with its gaps: seen entries correct what was in doubt, missing ones leave doubt."""
     model = innovations(filter)
-    taken = model.take(memory(filter, model, state), state.doubt, x, u, state.clock == 0)
+    taken = model.take(memory(filter, model, state), state.doubt, x, u, state.clock)
     first = len(filter.feedback.mean)
     recent = taken.z[:, first : first + x.shape[1] * filter.lags].reshape(len(x), filter.lags, -1)
     unseen, late = state.counted(x)

@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.filter.beliefs import left_by
 from psimlearn.filter.chunked import cut
 from psimlearn.filter.compiling import ALONE, AT_ONCE, SEVERAL, THREADED, TOGETHER, kernels_for, padded
 from psimlearn.filter.folded import fold, foldable, folded_map
-from psimlearn.filter.layout import Layout, gappy, packed_controls
+from psimlearn.filter.innovations import opening_rows, opens
+from psimlearn.filter.layout import gappy, packed_controls
 from psimlearn.filter.learnt import Learnt, check_alike, laid_out
+from psimlearn.filter.openloop import open_rows
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.threads import WIDE, for_products
 from psimlearn.recordings.schedule import Schedule
@@ -63,10 +66,13 @@ def straight(filter: Learnt, trajectories: Trajectories, d: int) -> Passed | Non
         return None
     one, long = _pass(filter, d), cut(longest, rows) is not None
     kernels = kernels_for(one.W.size, _most(trajectories, long), rows)
-    if kernels is None and long:
+    if long and (kernels is None or opens(filter)):
         return None
     out = Passed(np.empty((rows, d)), np.empty((len(trajectories), d)))
-    if kernels is not None:
+    if opens(filter):
+        with np.errstate(over="ignore", invalid="ignore"), for_products(len(trajectories) * one.W.size):
+            _pass_opened(filter, one, trajectories, out)
+    elif kernels is not None:
         check_alike(filter, trajectories)
         u = packed_controls(trajectories, filter.input_scaling, filter.feedthrough)
         W, scaling = padded(one.W, kernels.EIGHT), np.stack(filter.scaling)
@@ -74,8 +80,9 @@ def straight(filter: Learnt, trajectories: Trajectories, d: int) -> Passed | Non
         kernels.pass_rows(trajectories.values, u, trajectories.offsets, order, scaling, W, one.box, one.place, *out)
     else:
         layout = laid_out(filter, trajectories)
-        with np.errstate(over="ignore", invalid="ignore"), for_products(layout.plan.block(0).stop * one.W.size):
-            _pass_in_turn(one, layout, out)
+        first = np.tile(one.box[2], (len(trajectories), 1))
+        with np.errstate(over="ignore", invalid="ignore"), for_products(len(trajectories) * one.W.size):
+            _pass_in_turn(one, layout.plan, layout.observed, first, out, layout.plan.trajectories())
     out.before[trajectories.offsets[:-1]] = one.first
     return out
 
@@ -113,27 +120,67 @@ def _joined(map: Linear) -> Float[np.ndarray, "p y"]:
     return np.vstack([map.weights, map.intercept])
 
 
-def _pass_in_turn(one: _Pass, layout: Layout, out: Passed) -> None:
+def _pass_opened(filter: Learnt, one: _Pass, trajectories: Trajectories, out: Passed) -> None:
+    """Fill the answers of a filter whose first rows have gains of their own."""
+    layout = laid_out(filter, trajectories)
+    plan, known, d = layout.plan, layout.observed, out.before.shape[1]
+    z = np.empty((int(plan.starts[min(len(plan.starts) - 1, opening_rows(filter) + 1)]), len(one.W) - 1))
+    met = open_rows(filter, layout, z)
+    later, rows = plan.from_time(met.rows), int(plan.starts[met.rows])
+    belief, number = left_by(filter, z[:rows], d), plan.trajectories()
+    goes_on = plan.reaches(1)[:rows]
+    out.before[plan.order[plan.place(1)[:rows][goes_on]]] = belief[goes_on]
+    out.ends[number[plan.stream[:rows][~goes_on]]] = belief[~goes_on]
+    if len(later.order):
+        _pass_in_turn(one, later, known[rows:], _fed(filter, one, met.S), out, number)
+
+
+def _fed(filter: Learnt, one: _Pass, S: Float[np.ndarray, "b s"]) -> Float[np.ndarray, "b r"]:
+    """The feedback in memories, in the units of the map of a step."""
+    feedback, r = filter.feedback, one.box.shape[1]
+    if not feedback.weight:
+        return np.tile(one.box[2], (len(S), 1))
+    return (
+        S[:, :r] if feedback.directions is not None else S[:, :r] * (feedback.scale / feedback.weight) + feedback.mean
+    )
+
+
+def _pass_in_turn(
+    one: _Pass,
+    plan: Schedule,
+    known: Float[np.ndarray, "rows q"],
+    first: Float[np.ndarray, "b r"],
+    out: Passed,
+    number: Int[np.ndarray, " m"],
+) -> None:
     """Fill the answers, one time index of all recordings after the other.
 
     The contribution of known columns is computed, and answers are written, for a few times at once.
+
+    Args:
+        one: the map of a step.
+        plan: the schedule of the rows.
+        known: the columns of z that are not fed back.
+        first: the feedback of first rows.
+        out: the answers.
+        number: of each recording of the schedule, among all recordings.
     """
-    r, plan, known, trajectories = one.box.shape[1], layout.plan, layout.observed, layout.plan.trajectories()
+    r = one.box.shape[1]
     of_feedback, of_known = one.W[:r], one.W[r:-1]
     blocks = plan.blocks()
     b, width = blocks[0].stop, one.W.shape[1]
     at_once = min(max(1, CACHED // (b * width)), len(blocks))
-    low, high, fed = (np.tile(bound, (b, 1)) for bound in one.box)  # numpy clips to full bounds much faster
+    low, high = (np.tile(bound, (b, 1)) for bound in one.box[:2])  # numpy clips to full bounds much faster
+    fed = first.copy()
     y, response = np.empty((at_once * b, width)), np.empty((b, width))
     belief, intercepts = y[:, one.place : one.place + out.before.shape[1]], np.tile(one.W[-1], b)
-    evenly = len(plan.order) == b * len(blocks)
-    running, ending = b, np.flatnonzero(~plan.reaches(1))
-    after = None if evenly else np.where(plan.reaches(1), plan.order[plan.place(1)], -1)
-    for first in range(0, len(blocks), at_once):
-        some = slice(blocks[first].start, blocks[min(first + at_once, len(blocks)) - 1].stop)
+    running, ending, grid = b, np.flatnonzero(~plan.reaches(1)), _grid(plan, out.before)
+    after = None if grid is not None else np.where(plan.reaches(1), plan.order[plan.place(1)], -1)
+    for begin in range(0, len(blocks), at_once):
+        some = slice(blocks[begin].start, blocks[min(begin + at_once, len(blocks)) - 1].stop)
         np.matmul(known[some], of_known, out=y[: some.stop - some.start])
         y.reshape(at_once, -1)[...] += intercepts
-        for block in blocks[first : first + at_once]:
+        for block in blocks[begin : begin + at_once]:
             k, place = block.stop - block.start, slice(block.start - some.start, block.stop - some.start)
             if k < running:
                 low, high, fed, response = low[:k], high[:k], fed[:k], response[:k]
@@ -143,26 +190,36 @@ def _pass_in_turn(one: _Pass, layout: Layout, out: Passed) -> None:
             now += response
             np.maximum(now[:, :r], low, out=fed)
             np.minimum(fed, high, out=fed)
-        _write(plan, some, belief, out.before, after)
+        _write(plan, some, belief, out.before if grid is None else grid, after)
         last = ending[slice(*np.searchsorted(ending, [some.start, some.stop]))]
-        out.ends[trajectories[plan.stream[last]]] = belief[last - some.start]
+        out.ends[number[plan.stream[last]]] = belief[last - some.start]
+
+
+def _grid(plan: Schedule, before: Float[np.ndarray, "rows d"]) -> Float[np.ndarray, "b times d"] | None:
+    """The packed rows of a schedule by recording and time; None if recordings differ in length."""
+    b, n_times = plan.block(0).stop, len(plan.starts) - 1
+    length = len(before) // b
+    if len(plan.order) < b * n_times or len(before) != b * length:
+        return None
+    evenly = np.array_equal(plan.order[:b], np.arange(b) * length + length - n_times)
+    return before.reshape(b, length, -1)[:, length - n_times :] if evenly else None
 
 
 def _write(
     plan: Schedule,
     rows: slice,
     belief: Float[np.ndarray, "_ d"],
-    before: Float[np.ndarray, "rows d"],
+    before: Float[np.ndarray, "*rows d"],
     after: Int[np.ndarray, " rows"] | None,
 ) -> None:
     """Write the beliefs after some scheduled rows to the packed rows that come after them.
 
-    These are given, -1 for the last row of a recording; recordings of one length need no index.
+    These are given, -1 for the last row of a recording; `before` is a grid if they are not.
     """
     if after is None:
-        b, n_times = plan.block(0).stop, len(plan.starts) - 1
+        b = plan.block(0).stop
         first, end = (int(plan.time[row]) for row in (rows.start, rows.stop - 1))
-        grid = before.reshape(b, n_times, -1)[:, 1:][:, first : end + 1]
+        grid = before[:, 1:][:, first : end + 1]
         grid[...] = belief.reshape(-1, b, belief.shape[1])[: grid.shape[1]].swapaxes(0, 1)
         return
     goes_on = np.flatnonzero(after[rows] >= 0)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.filter.folded import Columns, Map, columns, fold, foldable, folded_map
-from psimlearn.filter.innovations import LINEAR_IN_BELIEF, innovations, treats_exactly
+from psimlearn.filter.innovations import LINEAR_IN_BELIEF, innovations, opening_rows, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.quick import Quick, quick_step
 from psimlearn.filter.regressors import Linear
@@ -68,6 +68,7 @@ class FoldedStreams(Streams):
         self._rows = self._placed(rows)
         self._reads: dict[int, Columns] = {}
         self._model = innovations(filter) if treats_exactly(filter) else None
+        self._opening = opening_rows(filter)
         self.reset(np.ones(n_streams, dtype=bool))
 
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
@@ -78,7 +79,7 @@ class FoldedStreams(Streams):
             self._step is not None
             and self.doubt is None
             and u is None
-            and self._time != self._last_reset
+            and self._time >= self._alike_from
             and self._take_compiled(self._step, x)
         ):
             return
@@ -89,7 +90,7 @@ class FoldedStreams(Streams):
             self._put_lags(last, now)
         if u is not None and next_u is not None:
             self._put_inputs(now, u, next_u)
-        if given.dot(given) < INFINITY and self.doubt is None:
+        if given.dot(given) < INFINITY and self.doubt is None and self._time >= self._opens_until:
             self._note_all()
         elif self._model is None:
             self._mend(last, now, x, u, next_u)
@@ -145,6 +146,8 @@ class FoldedStreams(Streams):
         """Start some streams again."""
         self.quick = None
         super().reset(chosen)
+        self._opens_until = self._time + self._opening
+        self._alike_from = self._time + max(self._opening, 1)  # the lags of a first row are its own
         self._by_stream(self._rows[2].fed)[chosen] = self._first
 
     @property
@@ -212,7 +215,7 @@ class FoldedStreams(Streams):
     def _put_lags(self, last: Column, now: Column) -> None:
         """Write the observations before this row; before its first row, a stream repeats its first row."""
         now.older[...] = last.newer
-        if self._time == self._last_reset:
+        if self._time == self._last_reset and not self._opening:
             first = self._born == self._time
             self._by_stream(now.recent)[first] = np.tile(self._by_stream(now.x)[first], self.filter.lags)
 
@@ -236,16 +239,18 @@ class FoldedStreams(Streams):
         x, *_ = self._finite(x, u, next_u)
         model, filter = self._model, self.filter
         assert model is not None
-        n, first, start = x.shape[1], len(filter.feedback.mean), self._born == self._time
+        n, first, age = x.shape[1], len(filter.feedback.mean), self.clock
         fed = [self._by_stream(now.fed)] if model.r else []
         read = [] if filter.hinting is None else [self.belief @ filter.to_hints]
         older = self._by_stream(last.newer) / np.tile(filter.scaling.scale, filter.lags - 1)
+        if filter.opening is not None and self._opening:
+            older = np.where((age == 0)[:, None], filter.opening.older.ravel(), older)
         S = np.concatenate([*fed, self.expected(1), *read, older], axis=1)
         controls = self._standardised_inputs(now)
-        taken = model.take(S, self.doubt, filter.scaling(x), controls, start)
+        taken = model.take(S, self.doubt, filter.scaling(x), controls, age)
         end = first + n * filter.lags
         unit = np.concatenate([np.ones(first), np.tile(filter.scaling.scale, filter.lags)])
-        changed = np.tile((taken.given.group >= 0)[:, None], end)  # other streams keep every bit
+        changed = np.tile(((taken.given.group >= 0) | (age < self._opening))[:, None], end)  # others keep every bit
         changed[:, first : first + n] &= np.isnan(x)
         np.copyto(self._by_stream(now.z[:end]), taken.z[:, :end] * unit, where=changed)
         self.doubt_before, self.doubt = self.doubt, taken.doubt

@@ -12,6 +12,7 @@ import numpy as np
 
 from psimlearn.filter.doubt import one_after_another
 from psimlearn.filter.folded import Folded, Map, fold, foldable, folded_map
+from psimlearn.filter.innovations import opening_rows
 from psimlearn.filter.learnt import Learnt, remembered, start
 from psimlearn.filter.step import State, expected, inputs
 from psimlearn.filter.stepping import step
@@ -99,7 +100,8 @@ def take_stretch(
             before, after = _take_waiting(filter, memory, x, u, plan)
             end = Memory(before.at(plan.last), x[plan.last], u[plan.last], np.ones(len(lengths), dtype=bool))
             return Stretch(before.at(plan.given), after.at(plan.given), end)
-        folded = foldable(filter) and memory.state.doubt is None and not np.isnan(x).any()
+        young = (memory.state.clock < opening_rows(filter)).any()
+        folded = foldable(filter) and not young and memory.state.doubt is None and not np.isnan(x).any()
         before, after = (_take_folded if folded else _take_textbook)(filter, memory.state, x, u, plan)
     end = memory._replace(state=after.at(plan.last))
     return Stretch(before.at(plan.given), after.at(plan.given), end)

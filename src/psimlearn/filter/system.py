@@ -4,7 +4,8 @@
     s_{t+1} = A s_t + B (u_t - input_scaling.mean) + K e_t + drift
 
 K is the steady gain of a Kalman filter, and e_t is the error of the prediction of x_t from all rows before it. Rows are
-counted from 1. The first state is start.mean + start.inputs (u_1 - input_scaling.mean) + start.gain e_1.
+counted from 1. The first state is start.mean + start.inputs (u_1 - input_scaling.mean). Before the first steps, s_t moves
+by start.gains[t] e_t, since less is known of first states.
 """
 
 from dataclasses import dataclass, replace
@@ -29,10 +30,17 @@ class Start(NamedTuple):
     """The first state, s_1."""
 
     mean: Float[np.ndarray, " s"]
-    gain: Float[np.ndarray, "s n"]
-    """Moves s_1 with the first innovation: zero, unless a filter takes the first row for all rows before it (lags)."""
+    gains: Float[np.ndarray, "rows s n"]
+    """Move the first states with their innovations, without a change of C s_t: of no rows, unless a filter has gains of
+    its own for first rows, or takes the first row for all rows before it (lags)."""
     inputs: Float[np.ndarray, "s p"]
     """Moves s_1 with the first inputs: zero, unless a filter with feed-through predicts row 1 without its inputs."""
+    covariance: Float[np.ndarray, "s s"]
+    """Of s_1, from which gains of first rows follow; zero if they come from lags, or there are none."""
+
+    def projected(self, into: Float[np.ndarray, "q s"]) -> "Start":
+        """The start in other coordinates."""
+        return Start(into @ self.mean, into @ self.gains, into @ self.inputs, into @ self.covariance @ into.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +84,11 @@ class System:
         missing = int(np.isnan(x).sum())
         if missing:
             raise DataError(f"x: required a recording without gaps, received {missing} missing; use to_statsmodels.")
-        s, out = self.start.mean + self.start.inputs @ u[0], np.empty_like(x)
-        s = s + self.start.gain @ (x[0] - self.C @ s - self.D @ u[0])  # this leaves C s as it is
+        s, out, gains = self.start.mean + self.start.inputs @ u[0], np.empty_like(x), self.start.gains
         for t in range(len(x)):
             out[t] = self.C @ s + self.D @ u[t]
+            if t < len(gains):
+                s = s + gains[t] @ (x[t] - out[t])
             s = self.A @ s + self.B @ u[t] + self.K @ (x[t] - out[t]) + self.drift
         predictions: np.ndarray = out + self.scaling.mean
         return predictions
@@ -114,7 +123,8 @@ def reduced(model: Model, tolerance: float = 1e-12) -> Model:
         return _at_rest(model)
     n_scale, p_scale, start = model.scaling.scale, model.input_scaling.scale, model.start
     K, C, B = model.K * n_scale, model.C / n_scale[:, None], (model.B - model.K @ model.D) * p_scale
-    first = [start.mean[:, None], start.gain * n_scale, start.inputs * p_scale, model.drift[:, None]]
+    gains = [gain * n_scale for gain in start.gains]
+    first = [start.mean[:, None], *gains, start.inputs * p_scale, model.drift[:, None]]
     found = balanced(model.A - K @ C, np.hstack([K, B, *first]), C, tolerance)
     if found is None:  # the filter does not forget; the system may
         found = balanced(model.A, np.hstack([K, model.B * p_scale, *first]), C, tolerance)
@@ -137,7 +147,7 @@ def _projected(model: Model, reduction: Reduction) -> Model:
         C=model.C @ back,
         K=into @ model.K,
         drift=into @ model.drift,
-        start=Start(*(into @ part for part in model.start)),
+        start=model.start.projected(into),
         reduction_error=model.reduction_error + error,
     )
 

@@ -50,7 +50,7 @@ def answers(
     Standard deviations are NaN if the filter is not calibrated. Readings are made from the states if not given.
     """
     if doubt is None:
-        doubt = Readings(doubt_of_row(filter, before.doubt), doubt_of(filter, after, steps))
+        doubt = Readings(doubt_of_row(filter, before), doubt_of(filter, after, steps))
     of_row = None if doubt.of_row is None else np.diagonal(doubt.of_row, axis1=1, axis2=2)[:, None]
     expected, std = mean_and_std(filter, before, 1, of_row, knows_next=True)
     ahead, ahead_std = mean_and_std(filter, after, steps, doubt.ahead)

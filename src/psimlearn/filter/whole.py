@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from psimlearn.filter.innovations import opens
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State, expected
@@ -35,7 +36,8 @@ def run(
             input is held if it is not given.
     """
     acts_next = filter.feedthrough and next_inputs is not None and trajectories.inputs is not None
-    passed = None if acts_next else straight(filter, trajectories, len(filter.initial))
+    guessed = opens(filter) and trajectories.lengths.min() < filter.lags  # lags before the first row are in the state
+    passed = None if acts_next or guessed else straight(filter, trajectories, len(filter.initial))
     values, offsets = trajectories.values, trajectories.offsets
     if passed is not None:
         recent, never = filter.scaling(values[last_rows(offsets, filter.lags)]), np.zeros(len(offsets) - 1, np.int64)

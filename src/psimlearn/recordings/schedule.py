@@ -49,6 +49,17 @@ class Schedule(NamedTuple):
         steps = pairwise(self.blocks())
         return [(slice(now.start, now.start + later.stop - later.start), later) for now, later in steps]
 
+    def from_time(self, t: int) -> "Schedule":
+        """The rows from time t on, as a schedule of the trajectories that have such rows: these rows are the last ones.
+
+        >>> schedule(np.array([0, 2, 5])).from_time(1).order
+        array([3, 1, 4])
+        """
+        edges = self.starts[min(t, len(self.starts) - 1) :]
+        rows = slice(int(edges[0]), None)
+        order, stream, time, length = (part[rows] for part in (self.order, self.stream, self.time, self.length))
+        return Schedule(order, edges - edges[0], stream, time - t, length - t)
+
     def ending(self) -> list[int]:
         """For every time, the number of trajectories whose last row it is; they are the last of its block."""
         running = np.diff(self.starts)

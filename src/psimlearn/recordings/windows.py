@@ -12,7 +12,15 @@ import numpy as np
 from psimlearn.recordings.schedule import RowIndex, Schedule, schedule
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["beliefs_before", "blocks_of", "carried_forward", "coming_places", "enough_rows", "example_blocks"]
+__all__ = [
+    "ages_after",
+    "beliefs_before",
+    "blocks_of",
+    "carried_forward",
+    "coming_places",
+    "enough_rows",
+    "example_blocks",
+]
 __all__ += ["example_places", "example_rows", "foretelling", "futures", "futures_of", "histories", "lag_places"]
 __all__ += ["last_rows", "late_at_end", "late_before", "next_rows", "preceding", "row_times", "settled"]
 __all__ += ["unseen_at_end", "unseen_before", "whole_futures"]
@@ -123,6 +131,12 @@ def late_before(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndarra
     first_seen = plan.length[plan.block(0)].copy()
     np.minimum.at(first_seen, plan.stream[~blind], plan.time[~blind])
     return np.asarray(np.minimum(first_seen[plan.stream], plan.time))
+
+
+def ages_after(x: Float[np.ndarray, "rows n"], plan: Schedule) -> Int[np.ndarray, " rows"]:
+    """How many rows each trajectory has had up to each scheduled row, from the first in which anything was observed."""
+    late, blind = late_before(x, plan), np.isnan(x).all(axis=1)
+    return np.asarray(plan.time + 1 - late - (blind & (late == plan.time)))
 
 
 def settled(

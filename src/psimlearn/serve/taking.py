@@ -76,7 +76,7 @@ def _stretch(served: Served, kept: Kept, rows: Rows, steps: int) -> tuple[Kept, 
         bell = kept.bell(served)
         if bell is None:
             return kept, table, np.zeros(len(rows.x), dtype=bool), np.full(len(rows.x), None)
-        x, doubt = filter.scaling(rows.x), doubt_of_row(filter, stretch.before.doubt)
+        x, doubt = filter.scaling(rows.x), doubt_of_row(filter, stretch.before)
         bell, rings = _rung(bell, alarm_scores(filter, stretch.before, x, doubt), rows.lengths)
         channel = channels_in_alarm(filter, rings, stretch.before, x, doubt)
     return kept._replace(rings=bell.rings, calm=bell.calm), table, rings, channel

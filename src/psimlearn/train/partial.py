@@ -52,10 +52,11 @@ def absorbed(
         recipe: the recipe of the filter.
     """
     check(data, filter.features, recipe, "history")
-    training = training_rows(filter, data)
+    training = training_rows(replace(filter, opening=None), data)
     phi = training.y + prior(filter.recursion, training.x[training.rows])
     fed = filter.feedback.linear(phi) + filter.feedback.shift
     outside = float(filter.feedback.clipped(fed).mean())
+    filter, opening = replace(filter, opening=None), filter.opening  # the sums so far begin without one
     current, apart = filter, filter.gaps == "exact" and isinstance(learner, Ridge | RandomFourierRidge)
     for number in range(n_rounds + 1):
         z, y, _, _ = examples(current, training, apart)
@@ -71,7 +72,7 @@ def absorbed(
             "required a filter that stays finite on the new recordings, received one that diverges; the model was left "
             "as it was. Check the new recordings for other units or wild values, or fit() on everything again."
         )
-    return Absorbed(current, learner, sums, outside)
+    return Absorbed(replace(current, opening=opening), learner, sums, outside)
 
 
 def training_rows(filter: Filter, data: Trajectories) -> TrainingRows:

@@ -1,0 +1,48 @@
+"""The first rows of whole recordings, by a filter whose first rows have gains of their own (`opening.py`)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psimlearn.filter.innovations import innovations, memory
+from psimlearn.filter.layout import Layout
+from psimlearn.filter.learnt import Learnt, start
+from psimlearn.shapes import Float
+
+__all__ = ["Opened", "open_rows"]
+
+
+class Opened(NamedTuple):
+    """First rows that were taken."""
+
+    rows: int
+    """How many rows of each recording; shorter ones ended before."""
+    hints: Float[np.ndarray, "some h"] | None
+    """The part of the hints that is read from the belief, corrected by these rows; None without hints."""
+    S: Float[np.ndarray, "some s"]
+    """The memory of the recordings that go on, after these rows."""
+
+
+def open_rows(filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"]) -> Opened:
+    """Take the first rows of all recordings, in which nothing is missing.
+
+    Args:
+        filter: a filter that opens.
+        layout: the recordings.
+        z: the inputs of its steps: those of first rows are filled, and the feedback of the rows after them.
+    """
+    model, plan = innovations(filter), layout.plan
+    assert model.opened is not None  # see opens
+    S, blocks = np.tile(memory(filter, model, start(filter)), (plan.block(0).stop, 1)), plan.blocks()
+    ages, r = min(model.opened.ages, len(blocks)), model.r
+    hints = np.empty((blocks[ages - 1].stop, model.n_hints)) if model.n_hints else None
+    for age, now in enumerate(blocks[:ages]):
+        b = now.stop - now.start
+        taken = model.take(S[:b], None, layout.x[now], layout.u[now], np.full(b, age))
+        z[now], S = taken.z, model.following(taken.z)
+        if hints is not None:
+            hints[now] = taken.hints
+    now = blocks[ages] if ages < len(blocks) else slice(0)
+    S = S[: now.stop - (now.start or 0)]
+    z[now, :r] = S[:, :r]
+    return Opened(ages, hints, S)
