@@ -140,10 +140,13 @@ def test_the_product_of_one_row_is_that_of_numpy(width: int) -> None:
 @pytest.mark.parametrize("box", [False, True])
 @pytest.mark.parametrize("rank", [False, True])
 @pytest.mark.parametrize(("inputs", "lags"), [("none", 1), ("feedthrough", 3)])
-def test_many_recordings_at_once_take_the_steps_of_the_textbook(inputs: str, lags: int, rank: bool, box: bool) -> None:
+@pytest.mark.parametrize("kind", ["linear", "opened"])
+def test_many_recordings_at_once_take_the_steps_of_the_textbook(
+    kind: str, inputs: str, lags: int, rank: bool, box: bool
+) -> None:
     """Recordings of all lengths: some groups run at once to their end, some recordings go on alone."""
     pytest.importorskip("numba")
-    filter = made("linear", Stack(WINDOW), inputs, lags, "last", rank, box, 5)
+    filter = made(kind, Stack(WINDOW), inputs, lags, "last", rank, box, 5)
     lengths = [*[20] * 70, 1, 2, 19, 21, 60]
     data = Trajectories.of([RNG(length).standard_normal((length, N)) for length in lengths])
     if inputs != "none":

@@ -49,20 +49,23 @@ def _aligned(rows: int, columns: int) -> Any:
 
 
 @compiled()
-def _put_rows(values: Any, u: Any, rows: Any, running: int, first: bool, mean: Any, r: int, z: Any, p: int) -> None:
-    """Write a row of each recording, and its inputs, to z; lags move on, and at first repeat the first row."""
-    n, n_inputs, begin = np.uint64(values.shape[1]), np.uint64(u.shape[1]), np.uint64(r)
+def _put_rows(
+    values: Any, u: Any, begin: Any, now: Any, running: int, first: bool, mean: Any, r: int, z: Any, p: int
+) -> None:
+    """Write a row of each recording, and its inputs, to z; lags move on, and before its first row a recording rests."""
+    n, n_inputs, start = np.uint64(values.shape[1]), np.uint64(u.shape[1]), np.uint64(r)
     end = np.uint64(p) - n_inputs
     for i in range(np.uint64(running)):
-        t = np.uint64(rows[i])
-        if not first:
-            for k in range(end - begin - n):
+        t = np.uint64(now[i])
+        if first:
+            for k in range(start + n, end):
+                past = np.uint64(max(now[i] - int64((k - start) // n), begin[i]))
+                z[i, k] = values[past, (k - start) % n] - mean[(k - start) % n]
+        else:
+            for k in range(end - start - n):
                 z[i, end - ONE - k] = z[i, end - ONE - k - n]
         for k in range(n):
-            z[i, begin + k] = values[t, k] - mean[k]
-        if first:
-            for k in range(begin, end - n):
-                z[i, k + n] = z[i, k]
+            z[i, start + k] = values[t, k] - mean[k]
         for k in range(n_inputs):
             z[i, end + k] = u[t, k]
 
@@ -89,18 +92,18 @@ def _boxed_rows(y: Any, low: Any, high: Any, running: int, z: Any) -> None:
 
 @compiled()
 def _pass_at_once(
-    values: Any, u: Any, begin: Any, end: Any, mean: Any, W: Any, box: Any, place: int, out: Any, ends: Any, z: Any
-) -> int:
-    """Pass over recordings, longest first, while enough of them go on; return how many rows that was.
+    values: Any, u: Any, begin: Any, first: Any, end: Any, mean: Any, W: Any, box: Any, place: int, out: Any, z: Any
+) -> Any:
+    """Pass over recordings from their first rows, longest first, while enough of them go on.
 
-    Each recording has a row of z, which is left with its next feedback, and of `ends`. Those that go on are the first.
+    Each recording has a row of z, which is left with its next feedback. Those that go on are the first. Return how many
+    rows that was, and what was written after each recording that has ended.
     """
-    r, p, running, now = box.shape[1], W.shape[0] - 1, len(begin), begin.copy()
+    r, p, running, now = box.shape[1], W.shape[0] - 1, len(begin), first.copy()
+    ends = np.empty((running, out.shape[1]))
     y, low, high = _aligned(z.shape[0], W.shape[1]), box[0], box[1]
-    for i in range(running):
-        z[i, :r] = box[2]
-    for t in range(end[0] - begin[0]):
-        _put_rows(values, u, now, running, t == 0, mean, r, z, p)
+    for t in range(end[0] - first[0]):
+        _put_rows(values, u, begin, now, running, t == 0, mean, r, z, p)
         multiplied_in_tiles(z, W, y, running)
         now += 1
         while running and now[running - 1] == end[running - 1]:
@@ -109,24 +112,37 @@ def _pass_at_once(
         _write_rows(y, place, now, running, out)
         _boxed_rows(y, low, high, running, z)
         if running < FEWEST:
-            return t + 1
-    return 0
+            return t + 1, ends
+    return 0, ends
 
 
-@compiled(void(TABLE, TABLE, EDGES, EDGES, TABLE, TABLE, TABLE, int64, OUT, OUT))
+@compiled(void(TABLE, TABLE, EDGES, EDGES, TABLE, TABLE, TABLE, TABLE, int64, int64, OUT, OUT))
 def pass_rows(
-    values: Any, u: Any, offsets: Any, order: Any, scaling: Any, W: Any, box: Any, place: int, out: Any, ends: Any
+    values: Any,
+    u: Any,
+    offsets: Any,
+    order: Any,
+    scaling: Any,
+    W: Any,
+    box: Any,
+    fed: Any,
+    first: int,
+    place: int,
+    out: Any,
+    ends: Any,
 ) -> None:
-    """Pass over packed recordings; write a part of the belief before each row but the first, and after the last.
+    """Pass over packed recordings from a row on; write a part of the belief after each row.
 
     Args:
         values: observations, not standardised.
         u: the input columns of z.
         offsets: of the recordings.
-        order: the recordings, longest first, so that those passed over at once are of similar length.
+        order: the recordings that have such a row, longest first, so that those passed over at once end together.
         scaling: the mean and the unit of each channel.
         W: from [z; 1] to y, which begins with the next feedback, before its box.
-        box: low, high, and the first feedback.
+        box: low and high.
+        fed: for each recording the feedback of its first row to pass.
+        first: the number of that row in its recording.
         place: where the part of the belief begins in y.
         out: for each row the part before it.
         ends: for each recording the part after it.
@@ -136,16 +152,19 @@ def pass_rows(
     weights[:] = W
     for k in range(r, p - u.shape[1]):  # z is centred only, since divisions would take as long as some of the products
         weights[k] /= scaling[1, (k - r) % n]
-    for first in range(0, len(order), AT_ONCE):
-        group = order[first : first + AT_ONCE]
-        begin, end, after = offsets[group], offsets[group + 1], np.empty((len(group), d))
-        passed, rows = 0, _aligned((len(group) + ROWS - 1) // ROWS * ROWS, (p + EIGHT - 1) // EIGHT * EIGHT)
-        if len(group) >= FEWEST:
-            passed = _pass_at_once(values, u, begin, end, mean, weights, box, place, out, after, rows)
+    for at in range(0, len(order), AT_ONCE):
+        group = order[at : at + AT_ONCE]
+        begin, end, passed = offsets[group], offsets[group + 1], 0
+        rows = _aligned((len(group) + ROWS - 1) // ROWS * ROWS, (p + EIGHT - 1) // EIGHT * EIGHT)
         for i in range(len(group)):
-            now = begin[i] + passed
+            rows[i, :r] = fed[group[i]]
+        if len(group) >= FEWEST:
+            passed, after = _pass_at_once(values, u, begin, begin + first, end, mean, weights, box, place, out, rows)
+            for i in range(len(group)):
+                ends[group[i]] = after[i]
+        for i in range(len(group)):
+            now = begin[i] + first + passed
             if now < end[i]:
-                z[:r] = rows[i, :r] if passed else box[2]
+                z[:r] = rows[i, :r]
                 y = _pass_alone(values, u, begin[i], now, end[i], mean, weights, box, place, out, z)
-                after[i] = y[place : place + d]
-            ends[group[i]] = after[i]
+                ends[group[i]] = y[place : place + d]
