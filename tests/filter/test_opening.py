@@ -1,4 +1,4 @@
-"""First rows with gains of their own, held to a joint Gaussian by brute force, to statsmodels and to a Kalman filter."""
+"""First rows with gains of their own, held to a joint Gaussian by brute force, to statsmodels and to filterpy."""
 
 from dataclasses import replace
 from itertools import product

@@ -1,8 +1,9 @@
 """A step of a filter as an ONNX graph, with the state in and out: for onnxruntime, browsers and phones.
 
 A state is one row of numbers for each stream, [rows so far; fed; e; older rows; covariance], and a row of zeros is a
-stream that has not begun. Rows are counted as far as they matter: the first, and those that have gains of their own. The covariance is computed where a row of the batch has or had gaps, and skipped elsewhere. Letters
-are those of `filter/doubt.py`; all constants are folded into the weights where that costs no digits.
+stream that has not begun. Rows are counted as far as they matter: the first, and those that have gains of their own.
+The covariance is computed where a row of the batch has or had gaps, or such a gain, and skipped elsewhere. Letters are
+those of `filter/doubt.py`; all constants are folded into the weights where that costs no digits.
 """
 
 from typing import Any, NamedTuple

@@ -55,7 +55,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
     model = innovations(filter)
     inputs = Scaling(np.empty(0), np.empty(0)) if filter.input_scaling is None else filter.input_scaling
     F, G, B, N, c = _step(model, len(inputs.mean))
-    n, x, u, A = model.n, filter.scaling.scale, inputs.scale, F + G @ model.H
+    x, u, A = filter.scaling.scale, inputs.scale, F + G @ model.H
     first = memory(filter, model, start(filter))[0]
     return {
         "A": A,
@@ -74,7 +74,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
 
 
 def _first_gains(filter: Learnt, model: Innovations) -> Float[np.ndarray, "rows s n"]:
-    """How the memory moves with the innovations of first rows, but for the expected row, which the step does not use."""
+    """How the memory moves with innovations of first rows, but for the expected row, which the step does not use."""
     n, opened = model.n, model.opened
     if opened is None:
         older = np.tile(np.eye(n), (filter.lags - 1, 1))

@@ -4,8 +4,8 @@
     s_{t+1} = A s_t + B (u_t - input_scaling.mean) + K e_t + drift
 
 K is the steady gain of a Kalman filter, and e_t is the error of the prediction of x_t from all rows before it. Rows are
-counted from 1. The first state is start.mean + start.inputs (u_1 - input_scaling.mean). Before the first steps, s_t moves
-by start.gains[t] e_t, since less is known of first states.
+counted from 1. The first state is start.mean + start.inputs (u_1 - input_scaling.mean). Since less is known of first
+states, s_t moves by start.gains[t] e_t before each of the first steps.
 """
 
 from dataclasses import dataclass, replace

@@ -6,8 +6,8 @@ begins at s_1 and has no gain of first rows makes the errors
 
     x_t - H S_t = H F^t d + noise_t,        noise_t ~ N(0, V)          t = 0, 1, ..
 
-where F takes one memory to the next. So d of each recording has a Gaussian posterior, and expectation maximisation finds
-the mean and covariance of d over recordings, from the distribution at later rows on.
+where F takes one memory to the next. So d of each recording has a Gaussian posterior, and expectation maximisation
+finds the mean and covariance of d over recordings, from the distribution at later rows on.
 """
 
 from dataclasses import replace
