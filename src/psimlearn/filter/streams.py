@@ -73,15 +73,7 @@ class FoldedStreams(Streams):
 
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
         """Take one row of every stream; a sum of squares shows whether every number is finite."""
-        if self.quick is not None:
-            self.settle()
-        if (
-            self._step is not None
-            and self.doubt is None
-            and u is None
-            and self._time >= self._alike_from
-            and self._take_compiled(self._step, x)
-        ):
+        if self._step is not None and u is None and self._take_compiled(self._step, x):
             return
         before, last, now = self._rows
         given, fed = now.given, before.fed
@@ -107,12 +99,14 @@ class FoldedStreams(Streams):
             np.minimum(fed, high, out=fed)
         self._rows = last, now, before
         self._time += 1
-        if self._step is not None:
-            self._step.follow(before.place)
-            self.quick = None
 
     def _take_compiled(self, step: Quick, x: Values) -> bool:
-        """Take a row with the compiled step if it is finite; then others may follow without a look at the rest."""
+        """Take a finite row with the compiled step, if no row before it matters; then `quick` may take the next."""
+        self.settle()
+        self.quick = None
+        if self.doubt is not None or self._time < self._alike_from:
+            return False
+        step.follow(self._rows[2].place)
         if not step.take(x):
             return False
         self._note_unrest(x)
