@@ -67,7 +67,7 @@ def test_a_compiled_stream_takes_gaps_views_and_copies_as_numpy_does(lags: int) 
     rows[20, 0] = rows[21] = np.nan
     live = Live(filter)
     assert live._streams._step is not None  # type: ignore[union-attr]
-    with patch("psimlearn.filter.streams.kernels_for", lambda *_: None):
+    with patch("psimlearn.filter.quick.kernels_for", lambda *_: None):
         plain = Live(filter)
         assert plain._streams._step is None  # type: ignore[union-attr]
     apart = np.asfortranarray(rows)  # rows are not contiguous
@@ -87,20 +87,73 @@ def test_a_compiled_stream_takes_gaps_views_and_copies_as_numpy_does(lags: int) 
         live.update(np.array([np.inf, 0.0]))
 
 
+@pytest.mark.parametrize("lags", [1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_nobody_looked_at_are_settled_before_anything_is_read(lags: int, seed: int) -> None:
+    """Any number of rows between two looks, with gaps, resets, copies and refused rows among them."""
+    pytest.importorskip("numba")
+    filter = made("linear", Stack(WINDOW), "none", lags, "mean", True, True, 3)
+    rng, live = RNG(seed), Live(filter)
+    with patch("psimlearn.filter.quick.kernels_for", lambda *_: None):
+        plain = Live(filter)
+    for _ in range(80):
+        for x in rng.standard_normal((rng.integers(1, 9), N)):
+            live.update(x)
+            plain.update(x)
+        event = rng.integers(6)
+        if event == 0:
+            live.update(None)
+            plain.update(None)
+        elif event == 1:
+            live.reset()
+            plain.reset()
+        elif event == 2:
+            live = live.copy()
+        elif event == 3:
+            with pytest.raises(ValueError, match="finite"):
+                live.update(np.array([np.inf, 0.0]))
+            with pytest.raises(ValueError, match="x"):
+                live.update(np.zeros((N, 1)))
+        elif event == 4:
+            live = pickle.loads(pickle.dumps(live))
+        assert (live.unseen, live.late, live.state.clock) == (plain.unseen, plain.late, plain.state.clock)
+        np.testing.assert_allclose(live.state.recent, plain.state.recent, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(live.belief, plain.belief, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(live._streams.held, plain._streams.held, rtol=0, atol=1e-12)
+        if event != 1:  # after a reset there is no last row
+            np.testing.assert_allclose(live.log_likelihood, plain.log_likelihood, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(live.predict(2), plain.predict(2), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [3, 8, 20, 65, 100])
+def test_the_product_of_one_row_is_that_of_numpy(width: int) -> None:
+    pytest.importorskip("numba")
+    from psimlearn.filter.tiles import row_multiplied
+
+    p, columns = 13, -(-width // 8) * 8
+    store = RNG(0).standard_normal((2 + p + 1, max(columns, 16)))
+    expected = store[0, :p] @ store[2 : 2 + p] + store[2 + p]
+    row_multiplied(store, 0, 2, p, 1, width)
+    np.testing.assert_allclose(store[1, :width], expected[:width], rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("box", [False, True])
 @pytest.mark.parametrize("rank", [False, True])
 @pytest.mark.parametrize(("inputs", "lags"), [("none", 1), ("feedthrough", 3)])
-def test_many_recordings_at_once_take_the_steps_of_the_textbook(inputs: str, lags: int, rank: bool, box: bool) -> None:
+@pytest.mark.parametrize("kind", ["linear", "opened"])
+def test_many_recordings_at_once_take_the_steps_of_the_textbook(
+    kind: str, inputs: str, lags: int, rank: bool, box: bool
+) -> None:
     """Recordings of all lengths: some groups run at once to their end, some recordings go on alone."""
     pytest.importorskip("numba")
-    filter = made("linear", Stack(WINDOW), inputs, lags, "last", rank, box, 5)
+    filter = made(kind, Stack(WINDOW), inputs, lags, "last", rank, box, 5)
     lengths = [*[20] * 70, 1, 2, 19, 21, 60]
     data = Trajectories.of([RNG(length).standard_normal((length, N)) for length in lengths])
     if inputs != "none":
         data = replace(data, inputs=RNG(1).standard_normal((len(data.values), 1)))
     with patch.object(compiling, "LEAST_ROWS", 0):
         before, state = filter.run(data)
-        for count in (7, 8, 9):  # around the fewest that run at once
+        for count in (1, 2, 3, 5):  # around the fewest that run at once, and the rows of a tile
             some = data[:count]
             np.testing.assert_allclose(filter.run(some)[0], before[: len(some.values)], rtol=0, atol=1e-12)
         one_step = filter.forecast(data, 1)
@@ -111,6 +164,22 @@ def test_many_recordings_at_once_take_the_steps_of_the_textbook(inputs: str, lag
     np.testing.assert_allclose(one_step, plain_step, rtol=0, atol=1e-11)  # in units of the recordings
     np.testing.assert_allclose(state.belief, plain_state.belief, rtol=0, atol=1e-12)
     np.testing.assert_allclose(before, one_by_one(filter, data), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("width", [8, 16, 24, 32, 72, 80])
+def test_products_in_tiles_are_those_of_numpy(width: int) -> None:
+    """Widths that leave every number of registers after the whole tiles."""
+    pytest.importorskip("numba")
+    from psimlearn.filter.tiles import multiplied_in_tiles
+
+    z, W = RNG(0).standard_normal((12, 16)), RNG(1).standard_normal((12, width))
+    z[2, 3], z[5, 0] = np.nan, np.inf
+    for n_rows in (1, 4, 7, 12):
+        y = np.full((12, width), 7.0)
+        multiplied_in_tiles(z, W, y, n_rows)
+        done = -(-n_rows // 4) * 4
+        np.testing.assert_allclose(y[:done], z[:done, :11] @ W[:-1] + W[-1], rtol=0, atol=1e-13)
+        assert (y[done:] == 7.0).all()
 
 
 @pytest.mark.parametrize("n_recordings", [1, 40])

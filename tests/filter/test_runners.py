@@ -164,7 +164,7 @@ def same_as_numpy(filter: Filter, data: Trajectories, rollout: Rollout) -> None:
 
 def alone_in_numpy(filter: Filter, data: Trajectories) -> np.ndarray:
     """One live stream, as where numba is not installed."""
-    with patch("psimlearn.filter.streams.kernels_for", lambda *_: None):
+    with patch("psimlearn.filter.quick.kernels_for", lambda *_: None):
         return alone(filter, data)
 
 

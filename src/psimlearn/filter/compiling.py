@@ -18,12 +18,14 @@ __all__ = ["kernels_for", "padded"]
 
 LEAST_ROWS = 2**15
 """The rows from which a roll is worth compiled code."""
-AT_ONCE, ALONE, TOGETHER, IN_DOUBT, STEPPED = 500, 3500, 12288, 16384, 8192
+AT_ONCE, ALONE, TOGETHER, IN_DOUBT, STEPPED = 500, 3500, 2**17, 16384, 8192
 """The most multiplications of a row up to which compiled code beats the products of numpy: for many recordings whose
 inputs are kept, for one recording, for many recordings straight to beliefs, for recordings with gaps, and for one row
 of a stream."""
-SEVERAL = 32
+SEVERAL = 4
 """The recordings from which they are many."""
+THREADED = 12288
+"""As `TOGETHER`, where numpy would use all threads and compiled code one."""
 SECONDS = 5.0
 """A wait of more seconds is explained."""
 LOG = logging.getLogger("psimlearn")

@@ -108,7 +108,7 @@ def conditioned(
     seen: Bool[np.ndarray, "b n"],
     first: int,
     s: int,
-    labels: Int[np.ndarray, " b"],
+    labels: Int[np.ndarray, " b"] | None,
 ) -> Given:
     """Condition [S; x] of all streams on the seen entries of a row.
 
@@ -119,7 +119,7 @@ def conditioned(
         seen: marks the seen entries.
         first: the coordinate of S at which the expected observation begins.
         s: the width of S.
-        labels: streams with different labels are never in one group.
+        labels: streams with different labels are never in one group; None if each stream is a group.
     """
     before = np.full(len(seen), -1) if doubt is None else doubt.group
     group, members = _groups(before, seen, labels)
@@ -151,15 +151,13 @@ def moved(kind: Kind, given: Given, T: Float[np.ndarray, "*g s joint"], noise: f
 
 
 def _groups(
-    before: Int[np.ndarray, " b"], seen: Bool[np.ndarray, "b n"], labels: Int[np.ndarray, " b"]
+    before: Int[np.ndarray, " b"], seen: Bool[np.ndarray, "b n"], labels: Int[np.ndarray, " b"] | None
 ) -> tuple[Int[np.ndarray, " b"], Int[np.ndarray, " groups"]]:
     """Put streams with one doubt before the row, one pattern of seen entries and one label in one group."""
     some = np.flatnonzero((before >= 0) | ~seen.all(axis=1))
     group = np.full(len(before), -1)
-    if not len(some):
-        return group, some
-    if len(some) == 1:
-        group[some] = 0
+    if len(some) < 2 or labels is None:
+        group[some] = np.arange(len(some))
         return group, some
     keys = np.column_stack([before[some], labels[some], np.packbits(seen[some], axis=1)])
     _, members, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)

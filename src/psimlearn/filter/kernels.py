@@ -10,13 +10,16 @@ import numpy as np
 from numba import boolean, float64, int64, types, void
 
 from psimlearn.filter.doubting import fill_in_doubt
-from psimlearn.filter.loops import EDGES, EIGHT, OUT, TABLE, boxed, compiled, multiplied
+from psimlearn.filter.loops import EDGES, EIGHT, ONE, OUT, TABLE, boxed, compiled, entry, multiplied
 from psimlearn.filter.passing import pass_rows
+from psimlearn.filter.tiles import row_multiplied
 
-__all__ = ["BOX", "EIGHT", "MEAN", "W_FIRST", "fill_feedback", "fill_in_doubt", "pass_rows", "step"]
+__all__ = ["BOX", "EIGHT", "MEAN", "STATE", "W_FIRST", "fill_feedback", "fill_in_doubt", "pass_rows", "take_row"]
 
-Y, BOX, MEAN, W_FIRST = 3, 4, 6, 7
+Y, BOX, MEAN, STATE, W_FIRST = 3, 4, 6, 7, 8
 """Where the parts of a stream's store begin; the three rows of z are first."""
+ANY_ROW = types.Array(float64, 1, "A", readonly=True)
+TWO, THREE = np.uint64(2), np.uint64(3)
 
 
 @compiled(void(OUT, EDGES, TABLE, TABLE))
@@ -38,32 +41,37 @@ def fill_feedback(z: Any, starts: Any, W: Any, box: Any) -> None:
             boxed(y, box, z[starts[t + 1] + stream])
 
 
-STEP = (OUT, int64, int64, int64, int64, int64)
-
-
-@compiled(boolean(float64[::1], *STEP), boolean(types.Array(float64, 1, "A", readonly=True), *STEP))
-def step(x: Any, store: Any, last: int, now: int, free: int, r: int, p: int) -> bool:
+@compiled(boolean(OUT, ANY_ROW), brief=True)
+def step(store: Any, x: Any) -> bool:
     """Take one row of one stream; return whether it is finite, without which nothing but its z has changed.
 
     Args:
-        x: the observations.
         store: all numbers of the stream, since each array costs as much as the arithmetic of a small filter. Its rows
-            are three z, which end in 1; y; low and high; the mean of the channels; and W, from z to y.
-        last: the row of z before this one.
-        now: this row of z, whose feedback is filled.
-        free: the row of z whose feedback is next.
-        r: the width of the feedback.
-        p: the width of z, without its 1.
+            are three z, which end in 1; y; low and high; the mean of the channels; the state; and W, from z to y. The
+            state is: which z is that of this row, whose feedback is filled; how many rows were taken; the width of the
+            feedback; and the width of z, without its 1.
+        x: the observations.
     """
-    n, z, y, size = len(x), store[now], store[Y], 0.0
+    now, r, p = np.uint64(store[STATE, 0]), np.uint64(store[STATE, 2]), np.uint64(store[STATE, 3])
+    last, free = (now + TWO) % THREE, (now + ONE) % THREE
+    n, size = np.uint64(len(x)), 0.0
     for i in range(n):
         v = x[i] - store[MEAN, i]
         size += v * v
-        z[r + i] = v
+        store[now, r + i] = v
     for i in range(r + n, p):
-        z[i] = store[last, i - n]
+        store[now, i] = store[last, i - n]
     if not size < np.inf:
         return False
-    multiplied(z, store[W_FIRST : W_FIRST + p + 1], y, r)
-    boxed(y, store[BOX : BOX + 2, :r], store[free])
+    row_multiplied(store, int64(now), W_FIRST, int64(p), Y, int64(r))
+    for i in range(r):
+        v, low, high = store[Y, i], store[BOX, i], store[BOX + 1, i]
+        v = low if v < low else v
+        store[free, i] = high if v > high else v
+    store[STATE, 0] = free
+    store[STATE, 1] += 1.0
     return True
+
+
+take_row = entry(step, OUT, ANY_ROW)
+"""The step, for a store and a row of numbers in any memory; the types of its arguments are not checked."""

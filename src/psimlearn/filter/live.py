@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,27 +16,15 @@ from psimlearn.filter.lastrow import held_inputs, hints_at_last_row, last_row, o
 from psimlearn.filter.likelihood import log_likelihood
 from psimlearn.filter.outside import Outside
 from psimlearn.filter.pace import NO_TIMES
+from psimlearn.filter.pending import Settled, Waiting
 from psimlearn.filter.step import State
-from psimlearn.filter.stepped import SteppedStreams
-from psimlearn.filter.streams import FoldedStreams
 from psimlearn.filter.streams import streams as new_streams
 from psimlearn.recordings.arrays import check_finite, numbers
-from psimlearn.shapes import Bool, Float
+from psimlearn.shapes import Float
 
 __all__ = ["Live"]
 
 FLOAT = np.dtype(np.float64)
-
-
-class _Waiting(NamedTuple):
-    """A row of a filter with feed-through that was taken as if its inputs stayed, until the next inputs are known."""
-
-    before: FoldedStreams | SteppedStreams
-    """The streams before the row."""
-    x: Float[np.ndarray, "*streams n"]
-    u: Float[np.ndarray, "*streams p"]
-    reset: Bool[np.ndarray, " b"]
-    """The streams that were started again after the row."""
 
 
 class Live:
@@ -47,6 +35,8 @@ class Live:
     `alarm` tells after every row whether the stream is in alarm.
     """
 
+    _streams = Settled()
+
     def __init__(self, filter: Filter, n_streams: int = 1, alarm: float | None = None) -> None:
         self.filter = filter
         self.n_streams = n_streams = whole(n_streams, "n_streams")
@@ -55,8 +45,8 @@ class Live:
         self._with_inputs, self._feedthrough = filter.input_scaling is not None, filter.feedthrough
         self._x_shape = (*self._shape, len(filter.scaling.mean))
         self._nothing = np.full(self._x_shape, np.nan)
-        self._streams = new_streams(filter, n_streams)
-        self._waiting: _Waiting | None = None
+        self._runner = new_streams(filter, n_streams)
+        self._waiting: Waiting | None = None
         self._bell = None if alarm is None else Bell.of(known_thresholds(filter), alarm, n_streams)
         self._pace = NO_TIMES
 
@@ -72,16 +62,19 @@ class Live:
             time: the time of the row: a number of seconds, a date, or a text in ISO 8601. Rows that were missed since
                 the last row count as not observed, and inputs stay; a row that comes too early is refused.
         """
+        if type(x) is not np.ndarray or x.shape != self._x_shape or x.dtype is not FLOAT:
+            x = self._nothing if x is None else numbers(x, self._x_shape, "x")
+        quick = self._runner.quick
+        if quick and u is None and time is None and self._bell is None and self._pace is NO_TIMES and quick(x):
+            return
         if time is not None or self._pace.last is not None:
             self._update_at(time, x, u, next_u)
             return
         told = next_u is not None or not self._feedthrough
-        if type(x) is not np.ndarray or x.shape != self._x_shape or x.dtype is not FLOAT:
-            x = self._nothing if x is None else numbers(x, self._x_shape, "x")
         if u is not None or self._with_inputs:
             u, next_u = self._inputs(u, next_u)
         if told and self._waiting is None:
-            self._streams.take(x, u, next_u)
+            self._runner.take(x, u, next_u)
         else:
             self._take_waiting(x, u, next_u, told)
         if self._bell is not None:
@@ -200,7 +193,7 @@ class Live:
     def copy(self) -> "Live":
         """Return a copy with the same memory; from here on, updates of one do not change the other."""
         twin = object.__new__(Live)
-        twin.__dict__.update(self.__dict__, _streams=copy.copy(self._streams))
+        twin.__dict__.update(self.__dict__, _runner=copy.copy(self._streams))
         return twin
 
     __copy__ = copy
@@ -260,7 +253,7 @@ class Live:
             streams.take(self._waiting.x, self._waiting.u, u)
             if self._waiting.reset.any():
                 streams.reset(self._waiting.reset)
-        waiting = None if told else _Waiting(copy.copy(streams), x.copy(), u.copy(), np.zeros(self.n_streams, bool))
+        waiting = None if told else Waiting(copy.copy(streams), x.copy(), u.copy(), np.zeros(self.n_streams, bool))
         streams.take(x, u, next_u)
         self._streams, self._waiting = streams, waiting
 

@@ -13,7 +13,8 @@ import numba
 import numpy as np
 from numba import float64, int64, types
 
-__all__ = ["CUBE", "CUBES", "EDGES", "EIGHT", "GIVEN", "OUT", "TABLE", "TABLES", "boxed", "compiled", "multiplied"]
+__all__ = ["CUBE", "CUBES", "EDGES", "EIGHT", "GIVEN", "ONE", "OUT", "TABLE", "TABLES", "boxed", "compiled", "entry"]
+__all__ += ["multiplied"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 EIGHT = 8
@@ -26,17 +27,30 @@ OUT, CUBE = float64[:, ::1], float64[:, :, ::1]
 """Arrays that are written; the others are read."""
 
 
-def compiled(*signatures: Any) -> Callable[[Function], Function]:
-    """Compile a function for these types, or for those of its first call; or read it from the cache."""
+def compiled(*signatures: Any, brief: bool = False) -> Callable[[Function], Function]:
+    """Compile a function for these types, or for those of its first call; or read it from the cache.
+
+    Other threads of Python go on meanwhile, unless it is brief: to let them go on takes as long as a small step.
+    """
     njit: Any = numba.njit  # versions of numba differ in whether they state their types
     given = list(signatures) or None
 
     def decorator(function: Function) -> Function:
         with _sums_side_by_side():
-            made: Function = njit(given, cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
+            options = {"cache": True, "nogil": not brief, "error_model": "numpy", "fastmath": {"contract"}}
+            made: Function = njit(given, **options)(function)
             return made
 
     return decorator
+
+
+def entry(function: Any, *types: Any) -> Callable[..., Any]:
+    """The code of a compiled function for these types alone, which the caller answers for.
+
+    Numba would look up the types of all arguments in every call, which takes longer than the step of a small filter.
+    """
+    made: Callable[..., Any] = function.overloads[types].entry_point
+    return made
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psimlearn.filter.doubt import Doubt, conditioned, moved
+from psimlearn.filter.doubt import Doubt, Given, conditioned, moved
 from psimlearn.filter.innovations import Innovations
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.spreads import Covariances
@@ -115,23 +115,52 @@ class Patterns:
         return np.asarray(found[number])
 
     def _make(self, node: Int[np.ndarray, " g"], age: Int[np.ndarray, " g"], seen: Bool[np.ndarray, "g n"]) -> None:
-        """Compute new edges and the nodes at their ends."""
-        model, g, start = self.model, len(node), self.model.starts(age)
-        each = np.arange(g)
+        """Compute new edges and the nodes at their ends; most rows are complete, and cost less."""
+        complete, new = seen.all(axis=1), slice(self.size, self.size + len(node))
+        self.after[new] = -1
+        for some, given_by in ((complete, self._given_all), (~complete, self._given)):
+            which = np.flatnonzero(some)
+            if not len(which):
+                continue
+            start = self.model.starts(age[which])
+            given = given_by(node[which], age[which], start, seen[which])
+            self.gain[new][which] = given.gain[given.group]
+            T = self.model.transition(np.empty((len(which), 0)), start[given.first])[..., : given.left.shape[1]]
+            left = moved(self.model.kind, given, T, self.model.noise_level)
+            if left is not None:
+                alive = np.flatnonzero(left.group >= 0)
+                self.spread[new][which[alive]] = left.spread[left.group[alive]]
+                self.after[new][which[alive]] = self.size + which[alive]
+        self.size += len(node)
+
+    def _given(
+        self,
+        node: Int[np.ndarray, " g"],
+        age: Int[np.ndarray, " g"],
+        start: Bool[np.ndarray, " g"],
+        seen: Bool[np.ndarray, "g n"],
+    ) -> Given:
+        """[S; x] at each of these nodes, after a row with these entries."""
+        model, each = self.model, np.arange(len(node))
         before: Doubt | None = Doubt(np.where(node >= 0, each, -1), self.spread[node])
         if model.opened is not None:
             before = model.opened.begun(before, age, np.asarray(~seen.all(axis=1)))
         V = np.where(start[:, None, None], model.first_noise, model.noise)
-        given = conditioned(model.kind, before, V, seen, model.r, model.s, each)
-        T = model.transition(np.empty((g, 0)), start[given.first])
-        left = moved(model.kind, given, T, model.noise_level)
-        new = slice(self.size, self.size + g)
-        self.gain[new], self.after[new] = given.gain[given.group], -1
-        if left is not None:
-            alive = np.flatnonzero(left.group >= 0)
-            self.spread[new][alive] = left.spread[left.group[alive]]
-            self.after[new][alive] = self.size + alive
-        self.size += g
+        return conditioned(model.kind, before, V, seen, model.r, model.s, None)
+
+    def _given_all(
+        self,
+        node: Int[np.ndarray, " g"],
+        _: Int[np.ndarray, " g"],
+        start: Bool[np.ndarray, " g"],
+        seen: Bool[np.ndarray, "g n"],
+    ) -> Given:
+        """S at each of these nodes, after a complete row: streams without doubt have no edge for it."""
+        model, (g, n), each = self.model, seen.shape, np.arange(len(node))
+        assert isinstance(model.kind, Covariances)  # see has_patterns
+        V = np.where(start[:, None, None], model.first_noise, model.noise) if start.any() else model.noise
+        gain, left = model.kind.given_all(self.spread[node], V, model.r)
+        return Given(each, each, np.concatenate([gain, np.tile(np.eye(n), (g, 1, 1))], axis=1), left)
 
     def _forget(self, node: Int[np.ndarray, " b"]) -> Int[np.ndarray, " b"]:
         """Forget all but the nodes that streams are at; return their new numbers."""

@@ -52,6 +52,15 @@ class Covariances:
         J[:, :, s:] *= ~seen[:, None, :]  # seen entries are known without rounding
         return gain, J
 
+    def given_all(
+        self, spread: Float[np.ndarray, "g s s"], V: Float[np.ndarray, "*g n n"], first: int
+    ) -> tuple[Float[np.ndarray, "g s n"], Float[np.ndarray, "g s s"]]:
+        """The part of K and J for S alone, if no entry of a row is missing: nothing is left of x that is not known."""
+        e = slice(first, first + V.shape[-1])
+        across = spread[:, e]
+        gain = _solved(across[:, :, e] + V, across).swapaxes(1, 2)
+        return gain, spread - gain @ across
+
     def moved(
         self, left: Float[np.ndarray, "g joint joint"], T: Float[np.ndarray, "*g s joint"], negligible: float
     ) -> Float[np.ndarray, "g s s"]:

@@ -1,5 +1,6 @@
 """Live streams of any filter, run by the textbook step; and the memory that all runners of streams keep."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ class Streams:
         """The part of the hints that is read from the belief before the last row, if the row has corrected it."""
         self.unrest = start(filter, n_streams).unrest
         """The fading mean of squared errors, if intervals follow the situation; None if they do not."""
+        self.quick: Callable[[np.ndarray], bool] | None = None
+        """Take the next row of one stream, if it is complete, and return whether it was; None if `take` has to."""
         self._time = self._last_reset = 0
         self._born = np.zeros(n_streams, dtype=np.int64)
 
@@ -45,6 +48,9 @@ class Streams:
     def clock(self) -> Int[np.ndarray, " b"]:
         """The number of rows that each stream has had."""
         return self._time - self._born
+
+    def settle(self) -> None:
+        """Note the rows that `quick` has taken."""
 
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
         """Start some streams again."""

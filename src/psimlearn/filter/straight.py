@@ -5,22 +5,23 @@ compressed is the belief itself, shifted and scaled: then shift and scale are fo
 gives the belief alone. Besides the answers there is room for one time of all recordings only.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psimlearn.filter.beliefs import left_by
 from psimlearn.filter.chunked import cut
-from psimlearn.filter.compiling import ALONE, AT_ONCE, SEVERAL, TOGETHER, kernels_for, padded
+from psimlearn.filter.compiling import ALONE, AT_ONCE, SEVERAL, THREADED, TOGETHER, kernels_for, padded
 from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.innovations import opening_rows, opens
 from psimlearn.filter.layout import gappy, packed_controls
 from psimlearn.filter.learnt import Learnt, check_alike, laid_out
 from psimlearn.filter.openloop import open_rows
 from psimlearn.filter.regressors import Linear
-from psimlearn.filter.threads import for_products
+from psimlearn.filter.threads import WIDE, for_products
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.recordings.windows import first_rows
 from psimlearn.shapes import Float, Int
 
 __all__ = ["Passed", "passes", "straight"]
@@ -66,18 +67,15 @@ def straight(filter: Learnt, trajectories: Trajectories, d: int) -> Passed | Non
         return None
     one, long = _pass(filter, d), cut(longest, rows) is not None
     kernels = kernels_for(one.W.size, _most(trajectories, long), rows)
-    if long and (kernels is None or opens(filter)):
+    if kernels is None and long:
         return None
     out = Passed(np.empty((rows, d)), np.empty((len(trajectories), d)))
     if opens(filter):
         with np.errstate(over="ignore", invalid="ignore"), for_products(len(trajectories) * one.W.size):
-            _pass_opened(filter, one, trajectories, out)
+            _pass_opened(filter, one, trajectories, out, kernels)
     elif kernels is not None:
         check_alike(filter, trajectories)
-        u = packed_controls(trajectories, filter.input_scaling, filter.feedthrough)
-        W, scaling = padded(one.W, kernels.EIGHT), np.stack(filter.scaling)
-        order = np.argsort(-trajectories.lengths, kind="stable")
-        kernels.pass_rows(trajectories.values, u, trajectories.offsets, order, scaling, W, one.box, one.place, *out)
+        _pass_compiled(kernels, filter, one, trajectories, np.tile(one.box[2], (len(trajectories), 1)), 0, out)
     else:
         layout = laid_out(filter, trajectories)
         first = np.tile(one.box[2], (len(trajectories), 1))
@@ -90,7 +88,7 @@ def straight(filter: Learnt, trajectories: Trajectories, d: int) -> Passed | Non
 def _most(trajectories: Trajectories, long: bool) -> int:
     """The most multiplications of a row up to which compiled code is faster."""
     if len(trajectories) >= SEVERAL and np.median(trajectories.lengths) >= trajectories.lengths.max() // 2:
-        return TOGETHER
+        return max(THREADED, min(TOGETHER, WIDE // len(trajectories)))
     return ALONE if long else AT_ONCE
 
 
@@ -120,19 +118,48 @@ def _joined(map: Linear) -> Float[np.ndarray, "p y"]:
     return np.vstack([map.weights, map.intercept])
 
 
-def _pass_opened(filter: Learnt, one: _Pass, trajectories: Trajectories, out: Passed) -> None:
-    """Fill the answers of a filter whose first rows have gains of their own."""
-    layout = laid_out(filter, trajectories)
-    plan, known, d = layout.plan, layout.observed, out.before.shape[1]
-    z = np.empty((int(plan.starts[min(len(plan.starts) - 1, opening_rows(filter) + 1)]), len(one.W) - 1))
+def _pass_compiled(
+    kernels: Any,
+    filter: Learnt,
+    one: _Pass,
+    trajectories: Trajectories,
+    fed: Float[np.ndarray, "m r"],
+    first: int,
+    out: Passed,
+) -> None:
+    """Fill the answers from a row on, whose feedback is given, with compiled code."""
+    values, offsets, lengths = trajectories.values, trajectories.offsets, trajectories.lengths
+    u = packed_controls(trajectories, filter.input_scaling, filter.feedthrough)
+    W, scaling = padded(one.W, kernels.EIGHT), np.stack(filter.scaling)
+    order = np.argsort(-lengths, kind="stable")[: int((lengths > first).sum())]
+    kernels.pass_rows(values, u, offsets, order, scaling, W, one.box, fed, first, one.place, *out)
+
+
+def _pass_opened(filter: Learnt, one: _Pass, trajectories: Trajectories, out: Passed, kernels: Any) -> None:
+    """Fill the answers of a filter whose first rows have gains of their own; the rows after them are compiled."""
+    ages, d = opening_rows(filter), out.before.shape[1]
+    some, packed = trajectories, np.arange(len(trajectories.values))
+    if kernels is not None:
+        heads = first_rows(trajectories.offsets, ages + 1)
+        some, packed = trajectories.stretches(heads), np.concatenate(heads)
+    layout = laid_out(filter, some)
+    plan = layout.plan
+    z = np.empty((int(plan.starts[min(len(plan.starts) - 1, ages + 1)]), len(one.W) - 1))
     met = open_rows(filter, layout, z)
     later, rows = plan.from_time(met.rows), int(plan.starts[met.rows])
     belief, number = left_by(filter, z[:rows], d), plan.trajectories()
     goes_on = plan.reaches(1)[:rows]
-    out.before[plan.order[plan.place(1)[:rows][goes_on]]] = belief[goes_on]
+    out.before[packed[plan.order[plan.place(1)[:rows][goes_on]]]] = belief[goes_on]
     out.ends[number[plan.stream[:rows][~goes_on]]] = belief[~goes_on]
-    if len(later.order):
-        _pass_in_turn(one, later, known[rows:], _fed(filter, one, met.S), out, number)
+    if not len(later.order):
+        return
+    fed = _fed(filter, one, met.S)
+    if kernels is None:
+        _pass_in_turn(one, later, layout.observed[rows:], fed, out, number)
+    else:
+        of_all = np.zeros((len(trajectories), fed.shape[1]))
+        of_all[number[: len(fed)]] = fed
+        _pass_compiled(kernels, filter, one, trajectories, of_all, met.rows, out)
 
 
 def _fed(filter: Learnt, one: _Pass, S: Float[np.ndarray, "b s"]) -> Float[np.ndarray, "b r"]:

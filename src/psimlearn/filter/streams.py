@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psimlearn.filter.compiling import STEPPED, kernels_for
 from psimlearn.filter.folded import Columns, Map, columns, fold, foldable, folded_map
 from psimlearn.filter.innovations import LINEAR_IN_BELIEF, innovations, opening_rows, treats_exactly
 from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.quick import Quick, quick_step
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.stepped import SteppedStreams, Streams, Values
 from psimlearn.shapes import Bool, Float
@@ -55,9 +55,7 @@ class FoldedStreams(Streams):
         feed = self._scaled(machine.feed)
         self._feed = feed.weights.dot if feed.directions is None else feed  # one call less saves a tenth of a step
         self._first = machine.first
-        self._step: Any = None
-        self._store: Any = None
-        self._widths = (0, 0)
+        self._step: Quick | None = None
         self._alone, self._lagged = n_streams == 1, filter.lags > 1
         self._mean = self._columns(filter.scaling.mean)
         self._u_mean = self._columns(np.empty(0) if filter.input_scaling is None else filter.input_scaling.mean)
@@ -75,19 +73,9 @@ class FoldedStreams(Streams):
 
     def take(self, x: Values, u: Values | None, next_u: Values | None) -> None:
         """Take one row of every stream; a sum of squares shows whether every number is finite."""
-        before, last, now = self._rows
-        if (
-            self._step is not None
-            and self.doubt is None
-            and u is None
-            and self._time >= self._alike_from
-            and self._step(x, self._store, last.place, now.place, before.place, *self._widths)
-        ):
-            self._note_all()
-            self._note_unrest(x)
-            self._rows = last, now, before
-            self._time += 1
+        if self._step is not None and u is None and self._take_compiled(self._step, x):
             return
+        before, last, now = self._rows
         given, fed = now.given, before.fed
         np.subtract(x if self._alone else x.T, self._mean, now.x)
         if self._lagged:
@@ -112,6 +100,31 @@ class FoldedStreams(Streams):
         self._rows = last, now, before
         self._time += 1
 
+    def _take_compiled(self, step: Quick, x: Values) -> bool:
+        """Take a finite row with the compiled step, if no row before it matters; then `quick` may take the next."""
+        self.settle()
+        self.quick = None
+        if self.doubt is not None or self._time < self._alike_from:
+            return False
+        step.follow(self._rows[2].place)
+        if not step.take(x):
+            return False
+        self._note_unrest(x)
+        self.settle()
+        self.quick = step.take if self.unrest is None else None
+        return True
+
+    def settle(self) -> None:
+        """Note the rows that the compiled step took on its own: all were complete."""
+        taken = 0 if self._step is None else self._step.taken()
+        if taken:
+            if taken > 1:
+                self.unseen = 0
+            self._note_all()
+            rows, first = self._rows * 2, taken % 3
+            self._rows = rows[first], rows[first + 1], rows[first + 2]
+            self._time += taken
+
     def _note_all(self) -> None:
         """Remember that no entry of the last row was missing."""
         self.missing, self.unseen_before, self.unseen = None, self.unseen, 0
@@ -125,6 +138,7 @@ class FoldedStreams(Streams):
 
     def reset(self, chosen: Bool[np.ndarray, " b"]) -> None:
         """Start some streams again."""
+        self.quick = None
         super().reset(chosen)
         self._opens_until = self._time + self._opening
         self._alike_from = self._time + max(self._opening, 1)  # the lags of a first row are its own
@@ -264,23 +278,14 @@ class FoldedStreams(Streams):
 
     def _placed(self, rows: Float[np.ndarray, "three p *b"]) -> tuple[Column, Column, Column]:
         """View each row with its parts; the rows of a single stream lie in the store of its compiled step."""
-        W = self._weights
-        kernels = kernels_for(W.size, STEPPED) if self._alone and W is not None else None
-        if kernels is None or W is None:
-            return self._views(rows)
-        r, p = W.shape
-        self._widths = r, p - 1
-        box, mean, first = kernels.BOX, kernels.MEAN, kernels.W_FIRST
-        store = np.zeros((first + p, -(-max(r, p) // kernels.EIGHT) * kernels.EIGHT))
-        store[:3, :p], store[box : box + 2, :r] = rows, self._box_rows
-        store[mean, : len(self._mean)], store[first:, :r] = self._mean, W.T
-        self._step, self._store = kernels.step, store
-        return self._views(store[:3, :p])
+        self._step = quick_step(self._weights, self._box_rows, self._mean, rows) if self._alone else None
+        return self._views(rows if self._step is None else self._step.rows)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the rows without views of their parts: a copy or a pickle would separate views from their row."""
+        self.settle()
         rows = np.stack([row.z for row in self._rows])
-        return {**self.__dict__, "_rows": rows, "_step": None, "_store": None}
+        return {**self.__dict__, "_rows": rows, "_step": None, "quick": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the views of the rows."""

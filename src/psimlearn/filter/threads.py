@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from psimlearn.threads import one_thread
 
-__all__ = ["for_products"]
+__all__ = ["WIDE", "for_products"]
 
 SHARED, WIDE = 2**18, 5 * 10**7
 """BLAS gives products of more multiplications than this to its threads; they help in wide products only."""

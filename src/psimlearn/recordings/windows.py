@@ -22,7 +22,7 @@ __all__ = [
     "example_blocks",
 ]
 __all__ += ["example_places", "example_rows", "foretelling", "futures", "futures_of", "histories", "lag_places"]
-__all__ += ["last_rows", "late_at_end", "late_before", "next_rows", "preceding", "row_times", "settled"]
+__all__ += ["first_rows", "last_rows", "late_at_end", "late_before", "next_rows", "preceding", "row_times", "settled"]
 __all__ += ["unseen_at_end", "unseen_before", "whole_futures"]
 
 SETTLED = 10
@@ -191,6 +191,15 @@ def next_rows(offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " rows"]:
     after = np.arange(1, offsets[-1] + 1)
     after[offsets[1:] - 1] -= 1
     return after
+
+
+def first_rows(offsets: Int[np.ndarray, " edges"], count: int) -> list[Int[np.ndarray, " _"]]:
+    """The first packed rows of each trajectory, up to this number.
+
+    >>> first_rows(np.array([0, 3, 4]), 2)
+    [array([0, 1]), array([3])]
+    """
+    return [np.arange(begin, min(begin + count, end)) for begin, end in pairwise(offsets.tolist())]
 
 
 def last_rows(offsets: Int[np.ndarray, " edges"], lags: int) -> Int[np.ndarray, "m lags"]:
