@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
@@ -124,6 +125,8 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
 
 def _less_last(sums: GramSums, first: int, n: int, centre: Float[np.ndarray, " d"]) -> GramSums:
     """The sums with the last observation as prior instead of a centre; it stands in n columns of z, from `first` on."""
-    stays = np.zeros((len(sums.z), len(centre)))  # the map from z to its x_t, as often as the window has rows
-    stays[first : first + n] = np.tile(np.eye(n), len(centre) // n)
-    return sums.less(stays, -centre)
+    k = len(centre) // n
+    channel = np.tile(np.arange(n), k)
+    # the map from z to its x_t, as often as the window has rows: nearly all of it is zero
+    entries = np.ones(len(channel)), (first + channel, np.arange(len(channel)))
+    return sums.less(scipy.sparse.csr_array(entries, shape=(len(sums.z), len(channel))), -centre)

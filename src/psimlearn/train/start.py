@@ -17,15 +17,17 @@ from psimlearn.filter.step import inputs, prior
 from psimlearn.learners import BesideBelief, Counting, GramSums, InCoordinates, Learner, Ridge, Stats
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.schedule import RowIndex
+from psimlearn.recordings.shifted import Apart
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, lag_places, whole_futures
 from psimlearn.shapes import Float
 from psimlearn.train.coordinates import deviation, relative, weighted
 from psimlearn.train.examples import TrainingRows
-from psimlearn.train.history import history_beliefs
+from psimlearn.train.history import history_beliefs, past_of
 from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.train.spread import Moments, Spread, directions_of, feedback_of, guard_of, moments_of, spread_of
-from psimlearn.train.subspace import Related, Start, first_step, readout, realised, related, started
+from psimlearn.train.stacked import lag_stats, shared, stretch_moments
+from psimlearn.train.subspace import Related, Start, first_step, readout, realised, related, related_by, started
 
 __all__ = ["SUBSPACE_RIDGE", "Beginning", "Found", "Ground", "Stage", "begin", "blank", "deviations_of", "ground"]
 __all__ += ["identifying", "placed", "relating", "staged", "training_rows", "with_system"]
@@ -58,6 +60,8 @@ class Ground(NamedTuple):
     """Of `Stage.m` and `Stage.seen`, which are the same for all recipes; None if not known yet."""
     moments: Moments | None = None
     """Of `Stage.seen`; None if not known yet."""
+    apart: Apart | None = None
+    """Products of rows that sums of lags and futures share; None if rows are few or narrow."""
 
 
 class Beginning(NamedTuple):
@@ -79,9 +83,10 @@ def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) 
     scaling = standardisation(train.values, recipe.standardise)
     input_scaling = None if train.inputs is None else standardisation(train.inputs, recipe.standardise)
     layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
-    laid = Ground(train, features, scaling, input_scaling, layout, *history_beliefs(layout, features))
+    known = shared(layout, features, past_of(features))
+    laid = Ground(train, features, scaling, input_scaling, layout, *history_beliefs(layout, features, known))
     stage = staged(laid, init, recipe)
-    return laid._replace(spreads=(spread_of(stage.m), spread_of(stage.seen)))
+    return laid._replace(spreads=(spread_of(stage.m), spread_of(stage.seen)), apart=known)
 
 
 def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
@@ -89,7 +94,7 @@ def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
     known = {}
     for past in pasts:
         with suppress(DataError):
-            known[past] = related(ground.x, ground.layout.plan, past, "cva", SUBSPACE_RIDGE)
+            known[past] = _related(ground, past)
     return ground._replace(related=known, moments=moments_of(_seen(ground)))
 
 
@@ -148,14 +153,23 @@ def begin(
         if init == "zero":
             return Beginning(filter, learner, None, training)
         if subspace is not None:
-            known = learner.summarise(z, y) if isinstance(cast(Any, learner), Ridge) else None
+            known = _summed(learner, z, y, ground, filter) if isinstance(cast(Any, learner), Ridge) else None
             same = None if known is None else (len(feedback.mean), known)  # so that rounds sum what the belief is in
             return Beginning(with_system(filter, subspace), learner, None, training._replace(same=same), True)
-        sums = learner.summarise(z, y)
+        sums = _summed(learner, z, y, ground, filter)
     if fit:
         filter = replace(filter, regressors=(learner.solve(sums),))
     training = training._replace(same=(len(feedback.mean), sums))
     return Beginning(filter, learner, sums if recipe.keep_start else None, training)
+
+
+def _summed(learner: Learner[Any], z: np.ndarray, y: np.ndarray, ground: Ground, filter: Filter) -> Any:
+    """The learner's summary of the first examples, from products of rows that other sums share, if they are known."""
+    if ground.apart is None or filter.centre is None or not isinstance(cast(Any, learner), Ridge):
+        return learner.summarise(z, y)
+    r = len(filter.feedback.mean)
+    known = lag_stats(ground.apart, filter.lags, ground.features.window, r, filter.centre)
+    return learner.summarise(z, y, (r, known))
 
 
 class Stage(NamedTuple):
@@ -316,8 +330,14 @@ def _subspace_start(ground: Ground, recipe: Recipe) -> Start | None:
 
 
 def _identified(ground: Ground, past: int, states: int) -> Start:
-    rows = ground.x, ground.layout.plan
-    return started(realised(ground.related.get(past) or related(*rows, past, "cva", SUBSPACE_RIDGE), states), *rows)
+    return started(realised(ground.related.get(past) or _related(ground, past), states), ground.x, ground.layout.plan)
+
+
+def _related(ground: Ground, past: int) -> Related:
+    moments = None if ground.apart is None else stretch_moments(ground.apart, past)
+    if moments is None:
+        return related(ground.x, ground.layout.plan, past, "cva", SUBSPACE_RIDGE)
+    return related_by(*moments, ground.x.shape[1], "cva", SUBSPACE_RIDGE)
 
 
 def _span(x: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "2 n"]:
