@@ -120,12 +120,10 @@ def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple
     size = _size(_best(trials))
     courses = identifying_systems(courses, [size])
 
-    def taken(tried: Iterable[Candidate]) -> list[Run]:
-        return [advanced(run, FEW, tell) for run in runs([_begun_with(each, size) for each in tried], courses)]
-
-    tried = taken(plain._replace(recipe=recipe).with_alpha(alphas[0]) for recipe in recipes)
-    best = min(tried, key=_latest_error).candidate
-    first, *others = tried + taken(best.with_alpha(a) for a in alphas[1:])
+    begun = list(runs([_begun_with(plain._replace(recipe=r).with_alpha(alphas[0]), size) for r in recipes], courses))
+    tried = race(begun[::-1], FEW, tell)[::-1]  # the last recipe has the most lags, and is seldom far behind
+    best = min(tried, key=_latest_error)
+    first, *others = tried + race([with_ridge(best, a) for a in alphas[1:]], FEW, tell)
     others.sort(key=_latest_error)
     # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
     return [first, *others[:N_FROM_SYSTEMS]], trials + [run.trial() for run in others[N_FROM_SYSTEMS:]]
