@@ -16,7 +16,7 @@ from psimlearn.train.examples import Begun
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.score import HeldOut, Round, forgets, scored
 
-__all__ = ["Lane", "Run", "advanced", "best_of", "first_trials", "path_from", "race", "runs", "with_ridge"]
+__all__ = ["WIDE", "Lane", "Run", "advanced", "best_of", "first_trials", "path_from", "race", "runs", "with_ridge"]
 
 
 PATIENCE = 6

@@ -8,14 +8,14 @@ future, begin courses of their own in the same race.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, identifying_systems, relating_pasts
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
-from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_ridge
+from psimlearn.choose.runs import WIDE, Run, advanced, first_trials, race, runs, with_ridge
 from psimlearn.choose.space import Space
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
@@ -57,9 +57,9 @@ def search(
         nearby = _nearby(_best_of_each_kind(trials)[:N_RACING], space)
         trials += screened(_untried(nearby, trials), courses, tell)
     kinds = _best_of_each_kind(trials)
-    begun, more = _from_systems(courses, space, tell)
-    trials += more
-    finished = _raced(kinds, begun, courses, space, n_rounds, tell, rivals)
+    from_systems = _from_systems(courses, space, tell)
+    trials += from_systems.trials
+    finished = _raced(kinds, from_systems, courses, space, n_rounds, tell, rivals)
     trials += [run.trial() for run in finished]
     winner = min(finished, key=_penalised_error)
     if not np.isfinite(_penalised_error(winner)):
@@ -105,17 +105,28 @@ def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
     return [best.candidate._replace(learner=replace(learner, **point._asdict())) for point in points]
 
 
-def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple[list[Run], list[Trial]]:
-    """The best few runs from the system whose filter does best, after few rounds; and trials of all others."""
+class _FromSystems(NamedTuple):
+    """Runs from the system whose filter does best, after few rounds."""
+
+    racing: Sequence[Run] = ()
+    """The best few."""
+    waiting: Sequence[Run] = ()
+    """Others that differ from the best in the ridge, if that is asked for again."""
+    trials: Sequence[Trial] = ()
+    """Of all that do not race."""
+
+
+def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> _FromSystems:
+    """Screen systems, and take runs from the best of them through a few rounds."""
     if space.systems is None:
-        return [], []
+        return _FromSystems()
     sizes, recipes, alphas = space.systems
     courses = relating_pasts(courses, sorted({past for past, _ in sizes}))
     known = [size for size in sizes if all(size[0] in course.ground.related for course in courses)]
     plain = Candidate(recipes[0], space.learners[0])
-    trials = screened([_begun_with(plain, size) for size in known], courses, tell)
+    trials = _screened_sizes(plain, known, courses, tell)
     if not trials or not np.isfinite(min(t.error for t in trials)):
-        return [], trials
+        return _FromSystems(trials=trials)
     trials += screened([_begun_with(plain, size) for size in _between(_size(_best(trials)), known)], courses, tell)
     size = _size(_best(trials))
     courses = identifying_systems(courses, [size])
@@ -125,8 +136,26 @@ def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple
     best = min(tried, key=_latest_error)
     first, *others = tried + race([with_ridge(best, a) for a in alphas[1:]], FEW, tell)
     others.sort(key=_latest_error)
+    racing, rest = others[:N_FROM_SYSTEMS], others[N_FROM_SYSTEMS:]
+    waiting = [run for run in rest if run.candidate.kind == best.candidate.kind]
     # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
-    return [first, *others[:N_FROM_SYSTEMS]], trials + [run.trial() for run in others[N_FROM_SYSTEMS:]]
+    return _FromSystems([first, *racing], waiting, trials + [run.trial() for run in rest])
+
+
+def _screened_sizes(
+    plain: Candidate, sizes: Sequence[tuple[int, int]], courses: Sequence[Course], tell: Watch
+) -> list[Trial]:
+    """A trial of each size; where observations are wide, not of sizes below two that are worse than a larger one."""
+    if courses[0].ground.beliefs.shape[1] < WIDE:
+        return screened([_begun_with(plain, size) for size in sizes], courses, tell)
+    trials: list[Trial] = []
+    for past in sorted({past for past, _ in sizes}):
+        errors: list[float] = []
+        for size in sorted((size for size in sizes if size[0] == past), reverse=True):
+            if len(errors) - int(np.argmin(errors or [0.0])) <= 2:
+                trials += screened([_begun_with(plain, size)], courses, tell)
+                errors.append(trials[-1].penalised_error)
+    return trials
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
@@ -154,7 +183,7 @@ def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
 
 def _raced(
     kinds: Sequence[Trial],
-    others: Sequence[Run],
+    from_systems: _FromSystems,
     courses: Sequence[Course],
     space: Space,
     n_rounds: int,
@@ -163,7 +192,7 @@ def _raced(
 ) -> list[Run]:
     """The runs that may win, as far as each was taken; the leader of the race is the last.
 
-    Besides the best kinds, others race that have begun already.
+    Besides the best kinds, runs from a system race, which have begun already.
     """
     # without a belief nothing changes from round to round: what was screened is final
     final = [t.candidate for t in kinds if t.candidate.recipe.belief_weight == 0][:1]
@@ -172,11 +201,12 @@ def _raced(
     finished = [advanced(begun[candidate], 0) for candidate in final]
     rivals = [*rivals, *finished]
     some = max(1, n_rounds // 4)
-    raced = race([*(begun[candidate] for candidate in entrants), *others], some, tell, rivals)
+    raced = race([*(begun[candidate] for candidate in entrants), *from_systems.racing], some, tell, rivals)
     if not raced:
         return finished
     if space.refine and space.alphas:
-        raced += _other_ridges(min(raced, key=_penalised_error), raced, rivals, some, tell)
+        leader = min(raced, key=_penalised_error)
+        raced += _other_ridges(leader, raced, from_systems.waiting, rivals, some, tell)
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
     going = [run for run in raced if not _settled(run)] or raced
     leading = min(going, key=_penalised_error)
@@ -189,20 +219,23 @@ def _raced(
     return [*finished, leader]
 
 
-def _other_ridges(leader: Run, before: Sequence[Run], rivals: Sequence[Run], some: int, tell: Watch) -> list[Run]:
+def _other_ridges(
+    leader: Run, before: Sequence[Run], waiting: Sequence[Run], rivals: Sequence[Run], some: int, tell: Watch
+) -> list[Run]:
     """Runs with ridges around that of the leader; random features go on beyond the edge, up to the end.
 
-    Ridges with which the same candidate has raced before are not raced again.
+    Ridges with which the same candidate has raced before are not raced again, and runs that are waiting go on.
     """
     alpha = leader.candidate.alpha
     grows = isinstance(leader.candidate.learner, RandomFourierRidge)
-    tried = {_rounded(run.candidate): run for run in before}
+    tried, begun = ({_rounded(run.candidate): run for run in some_runs} for some_runs in (before, waiting))
     found = {} if alpha is None else {alpha: leader}
     added = _around(alpha)
     while added:
         known = {a: tried.get(_rounded(leader.candidate.with_alpha(a))) for a in added}
         new = [a for a in added if known[a] is None]
-        raced = race([with_ridge(leader, a) for a in new], some, tell, [*rivals, *found.values()])
+        entrants = [begun.get(_rounded(leader.candidate.with_alpha(a))) or with_ridge(leader, a) for a in new]
+        raced = race(entrants, some, tell, [*rivals, *found.values()])
         found |= {a: run for a, run in known.items() if run is not None} | dict(zip(new, raced, strict=True))
         best = min(found, key=lambda a: _penalised_error(found[a]))
         added = [a for a in RIDGES.beside(best, found) if a not in found] if grows else []

@@ -101,17 +101,15 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
         level_weight: as in `Recipe`.
     """
     filter, learner, _, training = begun[:4]
-    features = filter.features
-    assert isinstance(features, Stack)
+    assert isinstance(filter.features, Stack)
     assert isinstance(learner, Ridge)
     assert filter.centre is not None
     assert training.same is not None
     r, sums = training.same
     if prior == "last":
         sums = _less_last(sums, r, len(filter.scaling.mean), filter.centre)
-        y = training.y + filter.centre - features.persist(training.x[training.rows])
-        training = training._replace(y=y)
         filter = replace(filter, centre=None)
+        training = training._replace(targets=replace(training.targets, recursion=filter.recursion))
     if belief_weight != 1:
         sums = sums.scaled(np.where(np.arange(len(sums.z)) < r, belief_weight, 1.0))
     filter = replace(filter, feedback=filter.feedback.weighted(belief_weight))

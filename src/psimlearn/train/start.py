@@ -13,7 +13,7 @@ from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
 from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.rollout import inputs_at, room
 from psimlearn.filter.scaling import standardisation
-from psimlearn.filter.step import inputs, prior
+from psimlearn.filter.step import inputs
 from psimlearn.learners import BesideBelief, Counting, GramSums, InCoordinates, Learner, Ridge, Stats
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.schedule import RowIndex
@@ -22,7 +22,7 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, lag_places, whole_futures
 from psimlearn.shapes import Float
 from psimlearn.train.coordinates import deviation, relative, weighted
-from psimlearn.train.examples import TrainingRows
+from psimlearn.train.examples import Targets, TrainingRows
 from psimlearn.train.history import history_beliefs, past_of
 from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.train.spread import Moments, Spread, directions_of, feedback_of, guard_of, moments_of, spread_of
@@ -258,8 +258,8 @@ def blank(found: Found, features: Features, feedback: Feedback, recipe: Recipe) 
 
 def training_rows(filter: Filter, stage: Stage, bounds: tuple[np.ndarray, np.ndarray]) -> TrainingRows:
     """The examples of a stage for filters like this one, within a guard."""
-    y = stage.phi[stage.target_rows] - prior(filter.recursion, stage.x[stage.rows])
-    return TrainingRows(room(filter, stage.layout), stage.rows, stage.target_rows, stage.x, y, *bounds, None)
+    targets = Targets(stage.phi, filter.recursion, stage.x, stage.rows, stage.target_rows)
+    return TrainingRows(room(filter, stage.layout), stage.rows, stage.target_rows, stage.x, targets, *bounds, None)
 
 
 def with_system(filter: Filter, start: Start) -> Filter:
