@@ -10,6 +10,7 @@ from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.features import Stack
 from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.onward import onward, runs_onward
 from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.filter.rollout import Reading, Rollout, rolled
 from psimlearn.filter.situated import situation
@@ -237,6 +238,9 @@ def _read(
         )
     rows = np.empty((len(inside), steps, inside.shape[2]))
     rows[:, :known] = inside
+    if read == -1 and steps > known and runs_onward(filter, state):
+        rows[:, known:] = onward(filter, state, steps - known)
+        return rows
     for j, m in enumerate(_advanced(filter, state, steps - known, future_inputs), known):
         rows[:, j] = blocks(m)[:, read]
     return rows
