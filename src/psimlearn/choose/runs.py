@@ -108,18 +108,15 @@ def _downhill(
     is lost, the largest is the best.
     """
     rising = sorted(ridges, key=lambda candidate: candidate.alpha or 0.0)
-    at = next((i for i, each in enumerate(rising) if like and each.alpha == like.candidate.alpha), len(rising) // 2)
+    middle = len(rising) // 2
+    added = [next((i for i, each in enumerate(rising) if like and each.alpha == like.candidate.alpha), middle)]
     found: dict[int, Trial] = {}
-
-    def rank(i: int) -> tuple[float, int]:
-        return found[i].penalised_error, -i
-
-    while at is not None:
+    while added:
+        at = added[0]
         found[at] = _first_trial(_begun(rising[at], courses, of_kind))
         yield found[at]
-        best = min(found, key=rank)
-        beside = [i for i in (best + 1, best - 1) if 0 <= i < len(rising) and i not in found]
-        at = beside[0] if beside else None
+        best = min(found, key=lambda at: (found[at].penalised_error, -at))
+        added = [at for at in (best + 1, best - 1) if 0 <= at < len(rising) and at not in found]
 
 
 def with_ridge(run: Run, alpha: float) -> Run:

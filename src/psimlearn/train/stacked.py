@@ -46,7 +46,7 @@ def lag_stats(known: Apart, lags: int, window: int, n_fed: int, centre: Float[np
 
 
 def stretch_moments(known: Apart, rows: int) -> tuple[Float[np.ndarray, "w w"], int] | None:
-    """The covariance of (x_t, .., x_{t+i-1}, x_{t-1}, .., x_{t-i}) for i rows, and of how many; None if one is short."""
+    """The covariance of (x_t, .., x_{t+i-1}, x_{t-1}, .., x_{t-i}) for i rows, and how many; None if one is short."""
     if known.plan.length.min() < 2 * rows:
         return None
     many, total, gram = shifted_sums(reaching(known, 2 * rows - 1), Shifts(-rows, rows - 1, rows, rows))
