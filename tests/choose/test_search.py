@@ -22,7 +22,8 @@ from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, Round, dagger
-from psimlearn.train.start import begin, ground
+from psimlearn.train.ground import ground
+from psimlearn.train.start import begin
 
 RNG = np.random.default_rng
 

@@ -12,7 +12,8 @@ from psimlearn.filter.onward import runs_onward
 from psimlearn.filter.rollout import rolled
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.train import Recipe
-from psimlearn.train.start import begin, ground
+from psimlearn.train.ground import ground
+from psimlearn.train.start import begin
 
 RNG = np.random.default_rng
 

@@ -12,9 +12,10 @@ from psimlearn.learners import GramSums, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe
 from psimlearn.train.derived import initial_sums
+from psimlearn.train.ground import Ground, ground, relating
 from psimlearn.train.history import history_beliefs, past_of, sums_of, unfilled
 from psimlearn.train.stacked import history_stats, shared, stretch_moments
-from psimlearn.train.start import Ground, begin, ground, relating
+from psimlearn.train.start import begin
 from psimlearn.train.subspace import related
 
 RNG = np.random.default_rng

@@ -11,9 +11,10 @@ from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.shapes import Float, Int
 from psimlearn.train.coordinates import deviation, relative, weighted
+from psimlearn.train.ground import Ground
 from psimlearn.train.recipe import Init, Prior, Recipe
 from psimlearn.train.score import forgetful
-from psimlearn.train.start import Beginning, Ground, begin
+from psimlearn.train.start import Beginning, begin
 
 __all__ = ["InitialSums", "OnSums", "beside", "initial_sums", "revised", "with_fewer_lags", "with_ridge"]
 __all__ += ["with_share"]
