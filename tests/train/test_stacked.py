@@ -11,7 +11,6 @@ from psimlearn.filter import Features, Stack, StackSquares
 from psimlearn.learners import GramSums, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe
-from psimlearn.train.derived import initial_sums
 from psimlearn.train.ground import Ground, ground, relating
 from psimlearn.train.history import history_beliefs, past_of, sums_of, unfilled
 from psimlearn.train.stacked import history_stats, shared, stretch_moments
@@ -64,10 +63,12 @@ def test_the_regression_on_history_has_the_same_sums() -> None:
 
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("lags", [1, 4, 14])
-def test_first_examples_have_the_same_sums(lags: int) -> None:
+@pytest.mark.parametrize("prior", ["mean", "last", "zero"])
+def test_first_examples_have_the_same_sums(lags: int, prior: Any) -> None:
     plain, both = apart_from_shared(recordings())
     both = both._replace(beliefs=plain.beliefs, spreads=plain.spreads)
-    ours, theirs = (initial_sums(each, "history", Recipe(lags=lags)).sums for each in (both, plain))
+    recipe = Recipe(lags=lags, prior=prior)
+    ours, theirs = (begin(each, Ridge(), "history", recipe, RNG(0)).sums for each in (both, plain))
     assert_same(ours, theirs)
 
 

@@ -146,7 +146,7 @@ def _screened_sizes(
     plain: Candidate, sizes: Sequence[tuple[int, int]], courses: Sequence[Course], tell: Watch
 ) -> list[Trial]:
     """A trial of each size; where observations are wide, not of sizes below two that are worse than a larger one."""
-    if courses[0].ground.beliefs.shape[1] < WIDE:
+    if not _wide(courses):
         return screened([_begun_with(plain, size) for size in sizes], courses, tell)
     trials: list[Trial] = []
     for past in sorted({past for past, _ in sizes}):
@@ -156,6 +156,11 @@ def _screened_sizes(
                 trials += screened([_begun_with(plain, size)], courses, tell)
                 errors.append(trials[-1].penalised_error)
     return trials
+
+
+def _wide(courses: Sequence[Course]) -> bool:
+    """Whether beliefs are so wide that rounds which feed all of them back take long."""
+    return courses[0].ground.beliefs.shape[1] >= WIDE
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
@@ -201,7 +206,8 @@ def _raced(
     finished = [advanced(begun[candidate], 0) for candidate in final]
     rivals = [*rivals, *finished]
     some = max(1, n_rounds // 4)
-    raced = race([*(begun[candidate] for candidate in entrants), *from_systems.racing], some, tell, rivals)
+    racing = [*(begun[candidate] for candidate in entrants), *from_systems.racing]
+    raced = race(racing[::-1] if _wide(courses) else racing, some, tell, rivals)  # the quick ones end the slow ones
     if not raced:
         return finished
     if space.refine and space.alphas:

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
@@ -14,6 +13,7 @@ from psimlearn.train.coordinates import deviation, relative, weighted
 from psimlearn.train.ground import Ground
 from psimlearn.train.recipe import Init, Prior, Recipe
 from psimlearn.train.score import forgetful
+from psimlearn.train.stacked import less_last
 from psimlearn.train.start import Beginning, begin
 
 __all__ = ["InitialSums", "OnSums", "beside", "initial_sums", "revised", "with_fewer_lags", "with_ridge"]
@@ -65,7 +65,7 @@ def beside(initial: InitialSums, recipe: Recipe) -> GramSums:
     assert recipe.states is not None
     sums = initial.sums.among(initial.rest(recipe.lags))
     if recipe.prior == "last":
-        sums = _less_last(sums, 0, initial.n, initial.centre)
+        sums = less_last(sums, 0, initial.n, initial.centre)
     before = (recipe.states, 0)
     zz, zy = np.pad(sums.zz, (before, before)), np.pad(sums.zy, (before, (0, 0)))
     return sums._replace(z=np.pad(sums.z, before), zz=zz, zy=zy)
@@ -108,7 +108,7 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
     assert training.same is not None
     r, sums = training.same
     if prior == "last":
-        sums = _less_last(sums, r, len(filter.scaling.mean), filter.centre)
+        sums = less_last(sums, r, len(filter.scaling.mean), filter.centre)
         filter = replace(filter, centre=None)
         training = training._replace(targets=replace(training.targets, recursion=filter.recursion))
     if belief_weight != 1:
@@ -120,12 +120,3 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
         coordinates = weighted(filter, change, deviation(sums, change), deviation(sums), level_weight)
         learner = replace(learner, coordinates=coordinates)
     return Beginning(filter, learner, None if begun.sums is None else sums, training)
-
-
-def _less_last(sums: GramSums, first: int, n: int, centre: Float[np.ndarray, " d"]) -> GramSums:
-    """The sums with the last observation as prior instead of a centre; it stands in n columns of z, from `first` on."""
-    k = len(centre) // n
-    channel = np.tile(np.arange(n), k)
-    # the map from z to its x_t, as often as the window has rows: nearly all of it is zero
-    entries = np.ones(len(channel)), (first + channel, np.arange(len(channel)))
-    return sums.less(scipy.sparse.csr_array(entries, shape=(len(sums.z), len(channel))), -centre)

@@ -1,6 +1,7 @@
 """Sums of regressions between lags and futures of wide observations, from products of rows that all of them share."""
 
 import numpy as np
+import scipy.sparse
 
 from psimlearn.filter import Features, Stack
 from psimlearn.filter.layout import Layout
@@ -8,7 +9,7 @@ from psimlearn.learners import GramSums
 from psimlearn.recordings.shifted import Apart, Shifts, apart, reaching, shifted_sums
 from psimlearn.shapes import Float, Int
 
-__all__ = ["history_stats", "lag_stats", "shared", "stretch_moments"]
+__all__ = ["history_stats", "lag_stats", "less_last", "shared", "stretch_moments"]
 
 WIDE = 400
 """The columns of a regression on lags from which products are shared: narrower sums are quick."""
@@ -32,17 +33,28 @@ def history_stats(known: Apart, past: int, window: int) -> GramSums:
     return _stats(many, total, gram, _newest_first(past, known.x.shape[1]))
 
 
-def lag_stats(known: Apart, lags: int, window: int, n_fed: int, centre: Float[np.ndarray, " d"]) -> GramSums:
-    """The sums of the regression of the next window, less a centre, on the last rows, newest first.
+def lag_stats(known: Apart, lags: int, window: int, n_fed: int, centre: Float[np.ndarray, " d"] | None) -> GramSums:
+    """The sums of the regression of the next window, less a prior, on the last rows, newest first.
 
-    The first row is repeated before the beginning. The first `n_fed` columns of z, which come from a belief, are zero.
+    The prior is a centre, or the last row if None. The first row is repeated before the beginning. The first `n_fed`
+    columns of z, which come from a belief, are zero.
     """
     many, total, gram = shifted_sums(reaching(known, lags + window - 1), Shifts(1 - lags, window, 0, window + 1, True))
-    n, z, y, zz, zy, yy = _stats(many, total, gram, _newest_first(lags, known.x.shape[1]))
-    yy += many * centre @ centre - 2 * centre @ y
-    before = (n_fed, 0)
-    z, zy = np.pad(z, before), np.pad(zy - np.outer(z, centre), (before, (0, 0)))
-    return GramSums(n, z, y - many * centre, np.pad(zz, (before, before)), zy, float(yy))
+    n, before = known.x.shape[1], (n_fed, 0)
+    sums = _stats(many, total, gram, _newest_first(lags, n))
+    zz, zy = np.pad(sums.zz, (before, before)), np.pad(sums.zy, (before, (0, 0)))
+    sums = sums._replace(z=np.pad(sums.z, before), zz=zz, zy=zy)
+    if centre is None:
+        return less_last(sums, n_fed, n, np.zeros(window * n))
+    return sums.less(scipy.sparse.csr_array(zy.shape), centre)
+
+
+def less_last(sums: GramSums, first: int, n: int, centre: Float[np.ndarray, " d"]) -> GramSums:
+    """The sums with the last observation as prior instead of a centre; it stands in n columns of z, from `first` on."""
+    channel = np.tile(np.arange(n), len(centre) // n)
+    # the map from z to its x_t, as often as the window has rows: nearly all of it is zero
+    entries = np.ones(len(channel)), (first + channel, np.arange(len(channel)))
+    return sums.less(scipy.sparse.csr_array(entries, shape=sums.zy.shape), -centre)
 
 
 def stretch_moments(known: Apart, rows: int) -> tuple[Float[np.ndarray, "w w"], int] | None:

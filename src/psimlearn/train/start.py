@@ -93,7 +93,7 @@ def begin(
 
 def _summed(learner: Learner[Any], z: np.ndarray, y: np.ndarray, ground: Ground, filter: Filter) -> Any:
     """The learner's summary of the first examples, from products of rows that other sums share, if they are known."""
-    if ground.apart is None or filter.centre is None or not isinstance(cast(Any, learner), Ridge):
+    if ground.apart is None or not isinstance(cast(Any, learner), Ridge):
         return learner.summarise(z, y)
     r = len(filter.feedback.mean)
     known = lag_stats(ground.apart, filter.lags, ground.features.window, r, filter.centre)
