@@ -7,7 +7,7 @@ import pytest
 
 import psimlearn.choose.courses
 import psimlearn.choose.runs
-import psimlearn.choose.search
+import psimlearn.choose.systems
 from oracles import ragged
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
@@ -239,7 +239,7 @@ def test_runs_from_a_system_that_wait_go_on_where_they_stand(monkeypatch: pytest
 def test_wide_searches_leave_out_small_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     laid, space = from_systems()
     _, every = search(laid, space, 2, Watch())
-    monkeypatch.setattr(psimlearn.choose.search, "WIDE", 1)
+    monkeypatch.setattr(psimlearn.choose.systems, "WIDE", 1)
     _, fewer = search(laid, space, 2, Watch())
     of = [[t for t in trials if t.candidate.recipe.states and not t.n_rounds] for trials in (every, fewer)]
     assert {t.candidate.recipe.states for t in of[0]} >= {1, 2, 3, 4}

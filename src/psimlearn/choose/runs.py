@@ -16,7 +16,19 @@ from psimlearn.train.examples import Begun
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.score import HeldOut, Round, forgets, scored
 
-__all__ = ["WIDE", "Lane", "Run", "advanced", "best_of", "first_trials", "path_from", "race", "runs", "with_ridge"]
+__all__ = [
+    "WIDE",
+    "Lane",
+    "Run",
+    "advanced",
+    "best_of",
+    "first_trials",
+    "path_from",
+    "race",
+    "runs",
+    "screened",
+    "with_ridge",
+]
 
 
 PATIENCE = 6
@@ -70,6 +82,16 @@ def runs(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator
     for ridges, of_kind in starts(candidates, courses):
         for candidate in ridges:
             yield _begun(candidate, courses, of_kind)
+
+
+def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: Watch = Watch()) -> list[Trial]:
+    """A trial of F_0 of each candidate; if the watch ends it early, of fewer, but of one at least."""
+    trials: dict[Candidate, Trial] = {}
+    for done, trial in enumerate(first_trials(candidates, courses), start=1):
+        trials[trial.candidate] = trial
+        if not watch.goes_on("trying settings", done, len(candidates)):
+            break
+    return [trials[candidate] for candidate in candidates if candidate in trials]
 
 
 def first_trials(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator[Trial]:

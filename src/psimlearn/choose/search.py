@@ -8,15 +8,16 @@ future, begin courses of their own in the same race.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course, identifying_systems, relating_pasts
+from psimlearn.choose.courses import Course
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
-from psimlearn.choose.runs import WIDE, Run, advanced, first_trials, race, runs, with_ridge
+from psimlearn.choose.runs import Run, advanced, race, runs, screened, with_ridge
 from psimlearn.choose.space import Space
+from psimlearn.choose.systems import FromSystems, from_systems, wide_beliefs
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.learners import RandomFourierRidge
@@ -25,10 +26,6 @@ __all__ = ["screened", "search"]
 
 N_RACING = 3
 """How many kinds of candidates race."""
-N_FROM_SYSTEMS = 2
-"""How many runs that began with a system race, besides the one with the simplest recipe."""
-FEW = 2
-"""The rounds after which the best runs that began with a system are known."""
 FINER = 10.0
 """The factor by which a ridge is varied around the best of a coarse grid."""
 HARMLESS = 1.005
@@ -57,9 +54,9 @@ def search(
         nearby = _nearby(_best_of_each_kind(trials)[:N_RACING], space)
         trials += screened(_untried(nearby, trials), courses, tell)
     kinds = _best_of_each_kind(trials)
-    from_systems = _from_systems(courses, space, tell)
-    trials += from_systems.trials
-    finished = _raced(kinds, from_systems, courses, space, n_rounds, tell, rivals)
+    begun = from_systems(courses, space, tell)
+    trials += begun.trials
+    finished = _raced(kinds, begun, courses, space, n_rounds, tell, rivals)
     trials += [run.trial() for run in finished]
     winner = min(finished, key=_penalised_error)
     if not np.isfinite(_penalised_error(winner)):
@@ -68,16 +65,6 @@ def search(
             "diverged. Check the recordings for wild values, or give more of them."
         )
     return winner, trials
-
-
-def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: Watch = Watch()) -> list[Trial]:
-    """A trial of F_0 of each candidate; if the watch ends it early, of fewer, but of one at least."""
-    trials: dict[Candidate, Trial] = {}
-    for done, trial in enumerate(first_trials(candidates, courses), start=1):
-        trials[trial.candidate] = trial
-        if not watch.goes_on("trying settings", done, len(candidates)):
-            break
-    return [trials[candidate] for candidate in candidates if candidate in trials]
 
 
 def _beyond_the_edges(trials: Sequence[Trial], courses: Sequence[Course], watch: Watch) -> list[Trial]:
@@ -105,90 +92,9 @@ def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
     return [best.candidate._replace(learner=replace(learner, **point._asdict())) for point in points]
 
 
-class _FromSystems(NamedTuple):
-    """Runs from the system whose filter does best, after few rounds."""
-
-    racing: Sequence[Run] = ()
-    """The best few."""
-    waiting: Sequence[Run] = ()
-    """Others that differ from the best in the ridge, if that is asked for again."""
-    trials: Sequence[Trial] = ()
-    """Of all that do not race."""
-
-
-def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> _FromSystems:
-    """Screen systems, and take runs from the best of them through a few rounds."""
-    if space.systems is None:
-        return _FromSystems()
-    sizes, recipes, alphas = space.systems
-    courses = relating_pasts(courses, sorted({past for past, _ in sizes}))
-    known = [size for size in sizes if all(size[0] in course.ground.related for course in courses)]
-    plain = Candidate(recipes[0], space.learners[0])
-    trials = _screened_sizes(plain, known, courses, tell)
-    if not trials or not np.isfinite(min(t.error for t in trials)):
-        return _FromSystems(trials=trials)
-    trials += screened([_begun_with(plain, size) for size in _between(_size(_best(trials)), known)], courses, tell)
-    size = _size(_best(trials))
-    courses = identifying_systems(courses, [size])
-
-    begun = list(runs([_begun_with(plain._replace(recipe=r).with_alpha(alphas[0]), size) for r in recipes], courses))
-    tried = race(begun[::-1], FEW, tell)[::-1]  # the last recipe has the most lags, and is seldom far behind
-    best = min(tried, key=_latest_error)
-    first, *others = tried + race([with_ridge(best, a) for a in alphas[1:]], FEW, tell)
-    others.sort(key=_latest_error)
-    racing, rest = others[:N_FROM_SYSTEMS], others[N_FROM_SYSTEMS:]
-    waiting = [run for run in rest if run.candidate.kind == best.candidate.kind]
-    # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
-    return _FromSystems([first, *racing], waiting, trials + [run.trial() for run in rest])
-
-
-def _screened_sizes(
-    plain: Candidate, sizes: Sequence[tuple[int, int]], courses: Sequence[Course], tell: Watch
-) -> list[Trial]:
-    """A trial of each size; where observations are wide, not of sizes below two that are worse than a larger one."""
-    if not _wide(courses):
-        return screened([_begun_with(plain, size) for size in sizes], courses, tell)
-    trials: list[Trial] = []
-    for past in sorted({past for past, _ in sizes}):
-        errors: list[float] = []
-        for size in sorted((size for size in sizes if size[0] == past), reverse=True):
-            if len(errors) - int(np.argmin(errors or [0.0])) <= 2:
-                trials += screened([_begun_with(plain, size)], courses, tell)
-                errors.append(trials[-1].penalised_error)
-    return trials
-
-
-def _wide(courses: Sequence[Course]) -> bool:
-    """Whether beliefs are so wide that rounds which feed all of them back take long."""
-    return courses[0].ground.beliefs.shape[1] >= WIDE
-
-
-def _best(trials: Sequence[Trial]) -> Trial:
-    return min(trials, key=lambda t: t.penalised_error)
-
-
-def _size(trial: Trial) -> tuple[int, int]:
-    recipe = trial.candidate.recipe
-    assert recipe.states is not None
-    return recipe.past, recipe.states
-
-
-def _between(size: tuple[int, int], known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Numbers of states halfway to the next ones on a logarithmic scale, within the range of those known."""
-    past, states = size
-    of_past = [s for p, s in known if p == past]
-    halfway = {round(states / np.sqrt(2)), round(states * np.sqrt(2))}
-    return [(past, s) for s in sorted(halfway) if min(of_past) < s < max(of_past) and s not in of_past]
-
-
-def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
-    past, states = size
-    return candidate._replace(recipe=replace(candidate.recipe, past=past, states=states))
-
-
 def _raced(
     kinds: Sequence[Trial],
-    from_systems: _FromSystems,
+    others: FromSystems,
     courses: Sequence[Course],
     space: Space,
     n_rounds: int,
@@ -206,13 +112,15 @@ def _raced(
     finished = [advanced(begun[candidate], 0) for candidate in final]
     rivals = [*rivals, *finished]
     some = max(1, n_rounds // 4)
-    racing = [*(begun[candidate] for candidate in entrants), *from_systems.racing]
-    raced = race(racing[::-1] if _wide(courses) else racing, some, tell, rivals)  # the quick ones end the slow ones
+    racing = [*(begun[candidate] for candidate in entrants), *others.racing]
+    raced = race(
+        racing[::-1] if wide_beliefs(courses) else racing, some, tell, rivals
+    )  # the quick ones end the slow ones
     if not raced:
         return finished
     if space.refine and space.alphas:
         leader = min(raced, key=_penalised_error)
-        raced += _other_ridges(leader, raced, from_systems.waiting, rivals, some, tell)
+        raced += _other_ridges(leader, raced, others.waiting, rivals, some, tell)
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
     going = [run for run in raced if not _settled(run)] or raced
     leading = min(going, key=_penalised_error)
@@ -316,11 +224,6 @@ def _best_of_each_kind(trials: Iterable[Trial]) -> list[Trial]:
 
 def _around(alpha: float | None) -> list[float]:
     return [] if alpha is None else [alpha / FINER, alpha * FINER]
-
-
-def _latest_error(run: Run) -> float:
-    """The error of the last round: runs from one system have F_0 in common."""
-    return float(np.mean([lane.rounds[-1].error if lane.rounds else np.inf for lane in run.lanes]))
 
 
 def _penalised_error(run: Run) -> float:
