@@ -1,14 +1,17 @@
-"""Rows beyond the window: a foldable filter advanced by its own predictions, of which no whole belief is computed."""
+"""Rows beyond the window: a filter advanced by its own predictions, by the textbook or, if it can be folded, faster."""
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from psimlearn.filter.features import Stack
 from psimlearn.filter.folded import fold, foldable, folded_map
 from psimlearn.filter.learnt import Learnt
-from psimlearn.filter.step import State
+from psimlearn.filter.step import State, expected
+from psimlearn.filter.stepping import step
 from psimlearn.shapes import Float
 
-__all__ = ["onward", "runs_onward"]
+__all__ = ["advanced", "onward", "runs_onward"]
 
 
 def runs_onward(filter: Learnt, state: State) -> bool:
@@ -45,3 +48,13 @@ def onward(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b ste
             known[:, first : first + n] = out[:, r : r + n]
             fed = boxed(np.ascontiguousarray(out[:, :r]))
     return rows
+
+
+def advanced(
+    filter: Learnt, state: State, steps: int, inputs: Float[np.ndarray, "b steps p"] | None
+) -> Iterator[Float[np.ndarray, "b d"]]:
+    """Yield the beliefs after one, two, .. steps, each of which takes the expected observation as observed."""
+    for h in range(steps):
+        u, next_u = (None, None) if inputs is None else inputs[:, h : h + 2].swapaxes(0, 1)
+        state = step(filter, state, filter.scaling.undo(expected(filter.recursion, state.belief)), u, next_u)
+        yield state.belief
