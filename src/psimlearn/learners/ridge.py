@@ -50,7 +50,7 @@ class GramSums(NamedTuple):
         return self._replace(z=self.z[columns], zz=self.zz[np.ix_(columns, columns)], zy=self.zy[columns])
 
     def less(self, weights: Any, constant: Float[np.ndarray, " q"]) -> "GramSums":
-        """The sums of the same examples with z @ weights + constant subtracted from every y; weights are sparse."""
+        """The sums of the same examples with z @ weights + constant subtracted from every y; weights may be sparse."""
         removed = self.zz @ weights
         sums = self.z @ weights
         inner = (weights * self.zy).sum() + constant @ self.y - constant @ sums
