@@ -110,7 +110,7 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
     if prior == "last":
         sums = less_last(sums, r, len(filter.scaling.mean), filter.centre)
         filter = replace(filter, centre=None)
-        training = training._replace(targets=replace(training.targets, recursion=filter.recursion))
+        training = training._replace(targets=training.targets.beyond_last)
     if belief_weight != 1:
         sums = sums.scaled(np.where(np.arange(len(sums.z)) < r, belief_weight, 1.0))
     filter = replace(filter, feedback=filter.feedback.weighted(belief_weight))

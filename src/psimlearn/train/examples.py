@@ -1,15 +1,16 @@
 """Training rows, laid out once, and the examples that a rollout over them yields."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from psimlearn.filter import Features, Filter, Stack
+from psimlearn.filter.features import Persistent
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.rollout import Table, roll
-from psimlearn.filter.step import Recursion, prior
+from psimlearn.filter.step import prior
 from psimlearn.learners import Learner
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.windows import futures
@@ -24,7 +25,9 @@ class Targets:
 
     phi: Float[np.ndarray, "rows d"]
     """phi(f_t) at every row."""
-    recursion: Recursion
+    features: Features
+    centre: Float[np.ndarray, " d"] | None
+    """The prior; None for the last observation."""
     x: Float[np.ndarray, "rows n"]
     rows: RowIndex
     target_rows: RowIndex
@@ -32,7 +35,15 @@ class Targets:
     @cached_property
     def y(self) -> Float[np.ndarray, "examples d"]:
         """phi(f_{t+1}) less the prior; made when first needed, since most settings of a search need sums only."""
-        return np.asarray(self.phi[self.target_rows] - prior(self.recursion, self.x[self.rows]))
+        if self.centre is not None:
+            return np.asarray(self.phi[self.target_rows] - self.centre)
+        assert isinstance(self.features, Persistent)  # recipes see to it
+        return np.asarray(self.phi[self.target_rows] - self.features.persist(self.x[self.rows]))
+
+    @cached_property
+    def beyond_last(self) -> "Targets":
+        """The same beliefs, with the last observation as prior."""
+        return replace(self, centre=None)
 
 
 class TrainingRows(NamedTuple):

@@ -16,13 +16,14 @@ from psimlearn.recordings.shifted import Apart
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, lag_places, whole_futures
 from psimlearn.shapes import Float
+from psimlearn.train.examples import Targets
 from psimlearn.train.history import history_beliefs, past_of
 from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.train.spread import Moments, Spread, moments_of, spread_of
 from psimlearn.train.stacked import shared, stretch_moments
 from psimlearn.train.subspace import Related, Start, realised, related, related_by, started
 
-__all__ = ["SUBSPACE_RIDGE", "Ground", "Stage", "ground", "identifying", "relating", "staged", "system_of"]
+__all__ = ["SUBSPACE_RIDGE", "Ground", "Stage", "centre_of", "ground", "identifying", "relating", "staged", "system_of"]
 
 SUBSPACE_RIDGE = 1e-3
 """Added to the variances of standardised observations where a subspace start relates past and future."""
@@ -52,6 +53,8 @@ class Ground(NamedTuple):
     """Of `Stage.m` and `Stage.seen`, which are the same for all recipes; None if not known yet."""
     moments: Moments | None = None
     """Of `Stage.seen`; None if not known yet."""
+    targets: Targets | None = None
+    """Of the examples, with the mean of the features as prior; None if not known yet."""
     apart: Apart | None = None
     """Products of rows that sums of lags and futures share; None if rows are few or narrow."""
 
@@ -68,7 +71,13 @@ def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) 
     known = shared(layout, features, past_of(features))
     laid = Ground(train, features, scaling, input_scaling, layout, *history_beliefs(layout, features, known))
     stage = staged(laid, init, recipe)
-    return laid._replace(spreads=(spread_of(stage.m), spread_of(stage.seen)), apart=known)
+    targets = Targets(laid.phi, features, centre_of(stage.seen), laid.x, stage.rows, stage.target_rows)
+    return laid._replace(spreads=(spread_of(stage.m), spread_of(stage.seen)), targets=targets, apart=known)
+
+
+def centre_of(seen: Float[np.ndarray, "whole d"]) -> Float[np.ndarray, " d"]:
+    """The mean of the features; numpy sums the columns of a tall array faster as a product."""
+    return np.asarray(np.ones(len(seen)) @ seen / len(seen))
 
 
 def relating(ground: Ground, pasts: Iterable[int]) -> Ground:

@@ -80,7 +80,7 @@ def training_rows(filter: Filter, data: Trajectories) -> TrainingRows:
     plan, window = laid_out.layout.plan, filter.features.window
     x = roll(filter, laid_out).x
     rows, target_rows = example_rows(plan, window)
-    targets = Targets(filter.features(futures(x, plan, window)), filter.recursion, x, rows, target_rows)
+    targets = Targets(filter.features(futures(x, plan, window)), filter.features, filter.centre, x, rows, target_rows)
     unbounded = np.full(len(filter.feedback.mean), np.inf)
     low, high = filter.feedback.low, filter.feedback.high
     guard = (-unbounded if low is None else low, unbounded if high is None else high)

@@ -13,7 +13,7 @@ from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.shapes import Float
 from psimlearn.train.coordinates import deviation, relative, weighted
 from psimlearn.train.examples import Targets, TrainingRows
-from psimlearn.train.ground import Ground, Stage, staged, system_of
+from psimlearn.train.ground import Ground, Stage, centre_of, staged, system_of
 from psimlearn.train.recipe import Init, Recipe, check
 from psimlearn.train.spread import directions_of, feedback_of, guard_of, moments_of, spread_of
 from psimlearn.train.stacked import lag_stats
@@ -66,6 +66,8 @@ def begin(
     feedback = feedback_of(first, spread, directions, recipe)
     filter = blank(_found(ground, seen), ground.features, feedback, recipe)
     training = training_rows(filter, stage, guard_of(spread, feedback, recipe.guard))
+    if ground.targets is not None and recipe.prior != "zero":  # made once for all starts
+        training = training._replace(targets=ground.targets if recipe.prior == "mean" else ground.targets.beyond_last)
     if subspace is not None and isinstance(sums, GramSums):  # the examples themselves are not needed
         deviations = None if recipe.level_weight is None else _deviations_beside(filter, stage, sums)
         learner, training = (
@@ -122,7 +124,7 @@ def _found(ground: Ground, seen: Float[np.ndarray, "whole d"]) -> Found:
         ground.scaling,
         ground.input_scaling,
         _initial(features, ground.phi[layout.plan.block(0)], seen),
-        np.ones(len(seen)) @ seen / len(seen),
+        centre_of(seen),
         ground.covariance,
         None if isinstance(features, OneHot) else _span(layout.x),
         layout.gappy,
@@ -158,7 +160,7 @@ def blank(found: Found, features: Features, feedback: Feedback, recipe: Recipe) 
 
 def training_rows(filter: Filter, stage: Stage, bounds: tuple[np.ndarray, np.ndarray]) -> TrainingRows:
     """The examples of a stage for filters like this one, within a guard."""
-    targets = Targets(stage.phi, filter.recursion, stage.x, stage.rows, stage.target_rows)
+    targets = Targets(stage.phi, filter.features, filter.centre, stage.x, stage.rows, stage.target_rows)
     return TrainingRows(room(filter, stage.layout), stage.rows, stage.target_rows, stage.x, targets, *bounds, None)
 
 
