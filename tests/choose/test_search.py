@@ -7,12 +7,13 @@ import pytest
 
 import psimlearn.choose.courses
 import psimlearn.choose.runs
+import psimlearn.choose.systems
 from oracles import ragged
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
-from psimlearn.choose.runs import Run, advanced, race, runs, with_ridge
+from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_ridge
 from psimlearn.choose.search import screened, search
-from psimlearn.choose.space import Space
+from psimlearn.choose.space import Space, Systems
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
@@ -21,7 +22,8 @@ from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, Round, dagger
-from psimlearn.train.start import begin, ground
+from psimlearn.train.ground import ground
+from psimlearn.train.start import begin
 
 RNG = np.random.default_rng
 
@@ -182,6 +184,68 @@ def test_wide_regressions_leave_out_ridges_beyond_worse_ones(monkeypatch: pytest
             min((t for t in trials if t.candidate.recipe == recipe), key=lambda t: t.error) for trials in (every, fewer)
         )
         assert best == others
+
+
+def test_wide_regressions_begin_with_the_best_ridge_of_a_like_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psimlearn.choose.runs, "WIDE", 1)
+    ridges = tuple(10.0 ** np.arange(-8.0, 5.0))
+    first, second = (Space((Ridge(),), (Recipe(lags=q),), ridges).candidates() for q in (2, 3))
+    trials = {trial.candidate: trial for trial in first_trials([*first, *second], courses())}
+    alone = {trial.candidate: trial for trial in first_trials(second, courses())}
+    best = min((trials[each] for each in first if each in trials), key=lambda t: t.penalised_error)
+    tried = [candidate.alpha for candidate in trials if candidate in second]
+    assert tried[0] == best.candidate.alpha
+    assert len(tried) <= len(alone)
+    assert min(t.error for c, t in trials.items() if c in second) == min(t.error for t in alone.values())
+
+
+def test_wide_runs_that_are_behind_end_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = (Candidate(Recipe(lags=2), Ridge(alpha)) for alpha in (1e-2, 1e3))
+    narrow = race(list(runs([good, bad], courses())), 6)
+    monkeypatch.setattr(psimlearn.choose.runs, "WIDE", 1)
+    wide = race(list(runs([good, bad], courses())), 6)
+    assert errors_of(wide[0]) == errors_of(narrow[0])
+    n = len(errors_of(wide[1]))
+    assert errors_of(wide[1]) == errors_of(narrow[1])[:n]
+    assert 2 <= n <= len(errors_of(narrow[1]))
+    whole = errors_of(advanced(narrow[1], 6))
+    assert min(errors_of(wide[0])) < min(whole)  # it would not have won
+
+
+def from_systems() -> tuple[list[Course], Space]:
+    recipes = (Recipe(lags=1), Recipe(lags=2), Recipe(lags=2, prior="last"))
+    systems = Systems(tuple((5, states) for states in (1, 2, 3, 4)), recipes, (1e-1, 1e-2, 1.0))
+    return courses(), Space((Ridge(),), recipes, (1e-2, 1.0), systems=systems)
+
+
+def test_runs_from_a_system_that_wait_go_on_where_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ridges of the best run share its start, and none is begun twice."""
+    begun: list[Candidate] = []
+    before = psimlearn.choose.runs._next_round
+
+    def counted(course: Any, candidate: Candidate, start: Any, current: Any) -> Any:
+        if current is None and candidate.recipe.states is not None:
+            begun.append(candidate)
+        return before(course, candidate, start, current)
+
+    monkeypatch.setattr(psimlearn.choose.runs, "_next_round", counted)
+    run, _ = search(*from_systems(), 8, Watch())
+    raced = [candidate for candidate in begun if candidate.alpha in (1e-1, 1e-2, 1.0)]
+    each = len(courses())
+    assert all(raced.count(candidate) == each for candidate in raced)
+    assert np.isfinite(run.trial().error)
+
+
+def test_wide_searches_leave_out_small_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    laid, space = from_systems()
+    _, every = search(laid, space, 2, Watch())
+    monkeypatch.setattr(psimlearn.choose.systems, "WIDE", 1)
+    _, fewer = search(laid, space, 2, Watch())
+    of = [[t for t in trials if t.candidate.recipe.states and not t.n_rounds] for trials in (every, fewer)]
+    assert {t.candidate.recipe.states for t in of[0]} >= {1, 2, 3, 4}
+    errors = [t.error for t in of[1]]
+    assert len(errors) == 4 or min(errors) < min(errors[-2:])  # none, or two that are worse came before
+    assert min(errors) == min(t.error for t in of[0])
 
 
 def test_what_diverges_is_infinite_and_does_not_win() -> None:

@@ -20,7 +20,8 @@ from psimlearn.recordings.windows import (
     whole_futures,
 )
 from psimlearn.train import Recipe
-from psimlearn.train.start import begin, ground
+from psimlearn.train.ground import ground
+from psimlearn.train.start import begin
 
 # Three trajectories: 10 11 12, then 20 .. 24, then 30. Scheduled longest first, time by time.
 VALUES = np.array([10.0, 11, 12, 20, 21, 22, 23, 24, 30])

@@ -15,7 +15,8 @@ from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
 from psimlearn.train.coordinates import relative
-from psimlearn.train.start import Beginning, begin, ground
+from psimlearn.train.ground import ground
+from psimlearn.train.start import Beginning, begin
 
 RNG = np.random.default_rng
 

@@ -14,8 +14,9 @@ from psimlearn.train import Recipe
 from psimlearn.train.dagger import first_round, next_round
 from psimlearn.train.derived import beside, initial_sums, revised, with_fewer_lags, with_ridge
 from psimlearn.train.examples import examples as examples_of
+from psimlearn.train.ground import ground
 from psimlearn.train.score import NEARLY, forgetful, held_out, spectral_radius
-from psimlearn.train.start import Beginning, begin, ground
+from psimlearn.train.start import Beginning, begin
 from psimlearn.train.systems import LARGEST_POLE
 
 RNG = np.random.default_rng

@@ -14,10 +14,11 @@ from psimlearn.learners import ByOutput, GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.dagger import Aggregation, first_round, next_round
+from psimlearn.train.ground import ground
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.refined import FADING, can_be_refined, refined
 from psimlearn.train.score import forgets, held_out
-from psimlearn.train.start import Beginning, begin, ground
+from psimlearn.train.start import Beginning, begin
 
 RNG = np.random.default_rng
 SEEDS, ROUNDS = [2, 4, 5, 7], 6

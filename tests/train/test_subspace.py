@@ -18,8 +18,9 @@ from psimlearn.filter import Filter, Stack, StackSquares
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, dagger
+from psimlearn.train.ground import SUBSPACE_RIDGE, ground, relating
 from psimlearn.train.score import held_out, scored
-from psimlearn.train.start import SUBSPACE_RIDGE, begin, ground, relating
+from psimlearn.train.start import begin
 
 RNG = np.random.default_rng
 

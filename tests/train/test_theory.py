@@ -18,7 +18,8 @@ from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.reproduce.theorems import bounds
 from psimlearn.train import Recipe, best, dagger, forward
-from psimlearn.train.start import begin, ground
+from psimlearn.train.ground import ground
+from psimlearn.train.start import begin
 
 RNG = np.random.default_rng
 PUBLISHED = Ridge(1e-6, intercept=False)

@@ -22,10 +22,11 @@ from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import SETTLED
 from psimlearn.train.derived import InitialSums, beside, initial_sums, revised, with_fewer_lags, with_ridge, with_share
+from psimlearn.train.ground import Ground, ground, identifying, relating
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, held_out
-from psimlearn.train.start import Beginning, Ground, begin, ground, identifying, relating
+from psimlearn.train.start import Beginning, begin
 
 __all__ = [
     "Course",

@@ -16,15 +16,30 @@ from psimlearn.train.examples import Begun
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.score import HeldOut, Round, forgets, scored
 
-__all__ = ["Lane", "Run", "advanced", "best_of", "first_trials", "path_from", "race", "runs", "with_ridge"]
+__all__ = [
+    "WIDE",
+    "Lane",
+    "Run",
+    "advanced",
+    "best_of",
+    "first_trials",
+    "path_from",
+    "race",
+    "runs",
+    "screened",
+    "with_ridge",
+]
 
 
 PATIENCE = 6
 """The rounds without a better one after which a run ends."""
 WIDE = 400
 """The inputs of a regression from which fewer ridges are tried."""
-BEHIND = 1.05
-"""The error, relative to that of a rival in the same round, beyond which a run ends that would not catch up."""
+BEHIND, BEHIND_WIDE = 1.05, 1.005
+"""The error, relative to that of a rival in the same round, beyond which a run ends that would not catch up.
+
+Rounds of wide regressions take long, so that runs which are a little behind and gain next to nothing end too.
+"""
 
 
 class Lane(NamedTuple):
@@ -69,11 +84,26 @@ def runs(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator
             yield _begun(candidate, courses, of_kind)
 
 
+def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: Watch = Watch()) -> list[Trial]:
+    """A trial of F_0 of each candidate; if the watch ends it early, of fewer, but of one at least."""
+    trials: dict[Candidate, Trial] = {}
+    for done, trial in enumerate(first_trials(candidates, courses), start=1):
+        trials[trial.candidate] = trial
+        if not watch.goes_on("trying settings", done, len(candidates)):
+            break
+    return [trials[candidate] for candidate in candidates if candidate in trials]
+
+
 def first_trials(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator[Trial]:
     """A trial of F_0 of each candidate; in wide regressions, not with ridges that lie beyond worse ones."""
+    best: dict[tuple[str, bool], Trial] = {}
     for ridges, of_kind in starts(candidates, courses):
         if _wide(of_kind):
-            yield from _downhill(ridges, courses, of_kind)
+            recipe = ridges[0].recipe
+            alike = (recipe.prior, recipe.belief_weight > 0)
+            found = list(_downhill(ridges, courses, of_kind, best.get(alike)))
+            best[alike] = min(found, key=lambda trial: trial.penalised_error)
+            yield from found
         else:
             for candidate in ridges:
                 yield _first_trial(_begun(candidate, courses, of_kind))
@@ -92,21 +122,23 @@ def _wide(of_kind: Sequence[Start | None]) -> bool:
 
 
 def _downhill(
-    ridges: Sequence[Candidate], courses: Sequence[Course], of_kind: Sequence[Start | None]
+    ridges: Sequence[Candidate], courses: Sequence[Course], of_kind: Sequence[Start | None], like: Trial | None
 ) -> Iterator[Trial]:
-    """Trials of F_0 of some candidates that differ in the ridge: from the middle on, towards less error.
+    """Trials of F_0 of some candidates that differ in the ridge: from one on, towards less error.
 
-    Of ridges with which all is lost, the largest is the best.
+    The first has the ridge that was best for a candidate `like` these, or lies in the middle. Of ridges with which all
+    is lost, the largest is the best.
     """
     rising = sorted(ridges, key=lambda candidate: candidate.alpha or 0.0)
+    middle = len(rising) // 2
+    added = [next((i for i, each in enumerate(rising) if like and each.alpha == like.candidate.alpha), middle)]
     found: dict[int, Trial] = {}
-    added = [len(rising) // 2]
     while added:
-        for at in added:
-            found[at] = _first_trial(_begun(rising[at], courses, of_kind))
-            yield found[at]
+        at = added[0]
+        found[at] = _first_trial(_begun(rising[at], courses, of_kind))
+        yield found[at]
         best = min(found, key=lambda at: (found[at].penalised_error, -at))
-        added = [at for at in (best - 1, best + 1) if 0 <= at < len(rising) and at not in found]
+        added = [at for at in (best + 1, best - 1) if 0 <= at < len(rising) and at not in found]
 
 
 def with_ridge(run: Run, alpha: float) -> Run:
@@ -151,16 +183,19 @@ def advanced(run: Run, upto: int, watch: Watch = Watch(), rivals: Sequence[Run] 
 def _trails(run: Run, rival: Run, upto: int) -> bool:
     """Whether a run is well behind another one, and would not catch up by F_upto at its present pace.
 
-    Its pace is that of the last round; later rounds gain less.
+    Its pace is that of the last round; later rounds gain less. The first round alone tells a pace only where rounds
+    take long, and its errors have risen.
     """
     errors, others = (_errors([lane.rounds for lane in each.lanes]) for each in (run, rival))
-    n = len(errors)
+    n, wide = len(errors), _wide([lane.start for lane in run.lanes])
     if rival.candidate.recipe.belief_weight == 0:  # nothing changes from round to round
         others = others[:1] * n
-    if n < 3 or len(others) < n or not np.isfinite([*errors[-2:], *others[n - 2 : n]]).all():
+    if n < 2 or len(others) < n or not np.isfinite([*errors[-2:], *others[n - 2 : n]]).all():
         return False
     before, now = (errors[i] / max(others[i], 1e-300) for i in (n - 2, n - 1))
-    if now <= BEHIND or before <= 0:
+    if n == 2 and not (wide and errors[1] > errors[0] and now > BEHIND):
+        return False
+    if now <= (BEHIND_WIDE if wide else BEHIND) or before <= 0:
         return False
     return bool(np.log(now) + (upto + 1 - n) * (np.log(now) - np.log(before)) > 0)
 

@@ -13,10 +13,11 @@ from typing import Any, cast
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course, identifying_systems, relating_pasts
+from psimlearn.choose.courses import Course
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
-from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_ridge
+from psimlearn.choose.runs import Run, advanced, race, runs, screened, with_ridge
 from psimlearn.choose.space import Space
+from psimlearn.choose.systems import FromSystems, from_systems, wide_beliefs
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.learners import RandomFourierRidge
@@ -25,10 +26,6 @@ __all__ = ["screened", "search"]
 
 N_RACING = 3
 """How many kinds of candidates race."""
-N_FROM_SYSTEMS = 2
-"""How many runs that began with a system race, besides the one with the simplest recipe."""
-FEW = 2
-"""The rounds after which the best runs that began with a system are known."""
 FINER = 10.0
 """The factor by which a ridge is varied around the best of a coarse grid."""
 HARMLESS = 1.005
@@ -57,8 +54,8 @@ def search(
         nearby = _nearby(_best_of_each_kind(trials)[:N_RACING], space)
         trials += screened(_untried(nearby, trials), courses, tell)
     kinds = _best_of_each_kind(trials)
-    begun, more = _from_systems(courses, space, tell)
-    trials += more
+    begun = from_systems(courses, space, tell)
+    trials += begun.trials
     finished = _raced(kinds, begun, courses, space, n_rounds, tell, rivals)
     trials += [run.trial() for run in finished]
     winner = min(finished, key=_penalised_error)
@@ -68,16 +65,6 @@ def search(
             "diverged. Check the recordings for wild values, or give more of them."
         )
     return winner, trials
-
-
-def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: Watch = Watch()) -> list[Trial]:
-    """A trial of F_0 of each candidate; if the watch ends it early, of fewer, but of one at least."""
-    trials: dict[Candidate, Trial] = {}
-    for done, trial in enumerate(first_trials(candidates, courses), start=1):
-        trials[trial.candidate] = trial
-        if not watch.goes_on("trying settings", done, len(candidates)):
-            break
-    return [trials[candidate] for candidate in candidates if candidate in trials]
 
 
 def _beyond_the_edges(trials: Sequence[Trial], courses: Sequence[Course], watch: Watch) -> list[Trial]:
@@ -105,58 +92,9 @@ def _beside(best: Trial, trials: Sequence[Trial]) -> list[Candidate]:
     return [best.candidate._replace(learner=replace(learner, **point._asdict())) for point in points]
 
 
-def _from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> tuple[list[Run], list[Trial]]:
-    """The best few runs from the system whose filter does best, after few rounds; and trials of all others."""
-    if space.systems is None:
-        return [], []
-    sizes, recipes, alphas = space.systems
-    courses = relating_pasts(courses, sorted({past for past, _ in sizes}))
-    known = [size for size in sizes if all(size[0] in course.ground.related for course in courses)]
-    plain = Candidate(recipes[0], space.learners[0])
-    trials = screened([_begun_with(plain, size) for size in known], courses, tell)
-    if not trials or not np.isfinite(min(t.error for t in trials)):
-        return [], trials
-    trials += screened([_begun_with(plain, size) for size in _between(_size(_best(trials)), known)], courses, tell)
-    size = _size(_best(trials))
-    courses = identifying_systems(courses, [size])
-
-    def taken(tried: Iterable[Candidate]) -> list[Run]:
-        return [advanced(run, FEW, tell) for run in runs([_begun_with(each, size) for each in tried], courses)]
-
-    tried = taken(plain._replace(recipe=recipe).with_alpha(alphas[0]) for recipe in recipes)
-    best = min(tried, key=_latest_error).candidate
-    first, *others = tried + taken(best.with_alpha(a) for a in alphas[1:])
-    others.sort(key=_latest_error)
-    # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
-    return [first, *others[:N_FROM_SYSTEMS]], trials + [run.trial() for run in others[N_FROM_SYSTEMS:]]
-
-
-def _best(trials: Sequence[Trial]) -> Trial:
-    return min(trials, key=lambda t: t.penalised_error)
-
-
-def _size(trial: Trial) -> tuple[int, int]:
-    recipe = trial.candidate.recipe
-    assert recipe.states is not None
-    return recipe.past, recipe.states
-
-
-def _between(size: tuple[int, int], known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Numbers of states halfway to the next ones on a logarithmic scale, within the range of those known."""
-    past, states = size
-    of_past = [s for p, s in known if p == past]
-    halfway = {round(states / np.sqrt(2)), round(states * np.sqrt(2))}
-    return [(past, s) for s in sorted(halfway) if min(of_past) < s < max(of_past) and s not in of_past]
-
-
-def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
-    past, states = size
-    return candidate._replace(recipe=replace(candidate.recipe, past=past, states=states))
-
-
 def _raced(
     kinds: Sequence[Trial],
-    others: Sequence[Run],
+    others: FromSystems,
     courses: Sequence[Course],
     space: Space,
     n_rounds: int,
@@ -165,7 +103,7 @@ def _raced(
 ) -> list[Run]:
     """The runs that may win, as far as each was taken; the leader of the race is the last.
 
-    Besides the best kinds, others race that have begun already.
+    Besides the best kinds, runs from a system race, which have begun already.
     """
     # without a belief nothing changes from round to round: what was screened is final
     final = [t.candidate for t in kinds if t.candidate.recipe.belief_weight == 0][:1]
@@ -174,11 +112,15 @@ def _raced(
     finished = [advanced(begun[candidate], 0) for candidate in final]
     rivals = [*rivals, *finished]
     some = max(1, n_rounds // 4)
-    raced = race([*(begun[candidate] for candidate in entrants), *others], some, tell, rivals)
+    racing = [*(begun[candidate] for candidate in entrants), *others.racing]
+    raced = race(
+        racing[::-1] if wide_beliefs(courses) else racing, some, tell, rivals
+    )  # the quick ones end the slow ones
     if not raced:
         return finished
     if space.refine and space.alphas:
-        raced += _other_ridges(min(raced, key=_penalised_error), raced, rivals, some, tell)
+        leader = min(raced, key=_penalised_error)
+        raced += _other_ridges(leader, raced, others.waiting, rivals, some, tell)
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
     going = [run for run in raced if not _settled(run)] or raced
     leading = min(going, key=_penalised_error)
@@ -191,20 +133,23 @@ def _raced(
     return [*finished, leader]
 
 
-def _other_ridges(leader: Run, before: Sequence[Run], rivals: Sequence[Run], some: int, tell: Watch) -> list[Run]:
+def _other_ridges(
+    leader: Run, before: Sequence[Run], waiting: Sequence[Run], rivals: Sequence[Run], some: int, tell: Watch
+) -> list[Run]:
     """Runs with ridges around that of the leader; random features go on beyond the edge, up to the end.
 
-    Ridges with which the same candidate has raced before are not raced again.
+    Ridges with which the same candidate has raced before are not raced again, and runs that are waiting go on.
     """
     alpha = leader.candidate.alpha
     grows = isinstance(leader.candidate.learner, RandomFourierRidge)
-    tried = {_rounded(run.candidate): run for run in before}
+    tried, begun = ({_rounded(run.candidate): run for run in some_runs} for some_runs in (before, waiting))
     found = {} if alpha is None else {alpha: leader}
     added = _around(alpha)
     while added:
         known = {a: tried.get(_rounded(leader.candidate.with_alpha(a))) for a in added}
         new = [a for a in added if known[a] is None]
-        raced = race([with_ridge(leader, a) for a in new], some, tell, [*rivals, *found.values()])
+        entrants = [begun.get(_rounded(leader.candidate.with_alpha(a))) or with_ridge(leader, a) for a in new]
+        raced = race(entrants, some, tell, [*rivals, *found.values()])
         found |= {a: run for a, run in known.items() if run is not None} | dict(zip(new, raced, strict=True))
         best = min(found, key=lambda a: _penalised_error(found[a]))
         added = [a for a in RIDGES.beside(best, found) if a not in found] if grows else []
@@ -279,11 +224,6 @@ def _best_of_each_kind(trials: Iterable[Trial]) -> list[Trial]:
 
 def _around(alpha: float | None) -> list[float]:
     return [] if alpha is None else [alpha / FINER, alpha * FINER]
-
-
-def _latest_error(run: Run) -> float:
-    """The error of the last round: runs from one system have F_0 in common."""
-    return float(np.mean([lane.rounds[-1].error if lane.rounds else np.inf for lane in run.lanes]))
 
 
 def _penalised_error(run: Run) -> float:

@@ -31,7 +31,16 @@ class Layout(NamedTuple):
         """The columns of z that do not depend on a belief, if no observation is missing."""
         if self.places.shape[1] == 1 and not self.u.shape[1]:
             return self.x
-        return np.concatenate([self.x.take(self.places, axis=0).reshape(len(self.x), -1), self.u], axis=1)
+        return self.beside(0)
+
+    def beside(self, n_fed: int) -> Float[np.ndarray, "rows p"]:
+        """Room for so many columns, which are not filled in, and the observed columns after them."""
+        n, lags = self.x.shape[1], self.places.shape[1]
+        z = np.empty((len(self.x), n_fed + lags * n + self.u.shape[1]))
+        for lag in range(lags):  # one lag at a time stays in cache
+            z[:, n_fed + lag * n : n_fed + (lag + 1) * n] = self.x.take(self.places[:, lag], axis=0)
+        z[:, n_fed + lags * n :] = self.u
+        return z
 
 
 def lay_out(

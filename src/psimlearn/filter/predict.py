@@ -1,6 +1,6 @@
 """Predictions read from beliefs, with the uncertainty that calibration measured."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from psimlearn.filter.foresight import about_row, growth
 from psimlearn.filter.foresight import ahead as doubt_of_rows
 from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
+from psimlearn.filter.onward import advanced, onward, runs_onward
 from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.filter.rollout import Reading, Rollout, rolled
 from psimlearn.filter.situated import situation
-from psimlearn.filter.step import State, expected
-from psimlearn.filter.stepping import step
+from psimlearn.filter.step import State
 from psimlearn.filter.uncertainty import Calibration, InputsToCome
 from psimlearn.filter.whole import blocks_before
 from psimlearn.recordings.schedule import Schedule
@@ -242,19 +242,12 @@ def _read(
         )
     rows = np.empty((len(inside), steps, inside.shape[2]))
     rows[:, :known] = inside
-    for j, m in enumerate(_advanced(filter, state, steps - known, future_inputs), known):
+    if read == -1 and steps > known and runs_onward(filter, state):
+        rows[:, known:] = onward(filter, state, steps - known)
+        return rows
+    for j, m in enumerate(advanced(filter, state, steps - known, future_inputs), known):
         rows[:, j] = blocks(m)[:, read]
     return rows
-
-
-def _advanced(
-    filter: Learnt, state: State, steps: int, inputs: Float[np.ndarray, "b steps p"] | None
-) -> Iterator[Float[np.ndarray, "b d"]]:
-    """Yield the beliefs after one, two, .. steps, each of which takes the expected observation as observed."""
-    for h in range(steps):
-        u, next_u = (None, None) if inputs is None else inputs[:, h : h + 2].swapaxes(0, 1)
-        state = step(filter, state, filter.scaling.undo(expected(filter.recursion, state.belief)), u, next_u)
-        yield state.belief
 
 
 def forecast(filter: Learnt, trajectories: Trajectories, horizon: int) -> Float[np.ndarray, "rows horizon n"]:

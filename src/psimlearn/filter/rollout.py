@@ -7,7 +7,6 @@ and fills their gaps in.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -36,12 +35,21 @@ from psimlearn.shapes import Float
 __all__ = ["Reading", "Rollout", "Table", "inputs_at", "laid_out", "roll", "rolled", "room", "table"]
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Table:
     """A layout with room for a filter to roll over it."""
 
     layout: Layout
-    z: Float[np.ndarray, "rows p"]
-    """Work space: observations and inputs are filled in, the rest is overwritten by every rollout."""
+    n_fed: int
+    """The columns of z that come from the belief."""
+
+    @cached_property
+    def z(self) -> Float[np.ndarray, "rows p"]:
+        """Work space: observations and inputs are filled in, the rest is overwritten by every rollout.
+
+        It is made when the first rollout needs it: most settings of a search are never rolled over their training rows.
+        """
+        return self.layout.beside(self.n_fed)
 
 
 def table(filter: Learnt, trajectories: Trajectories) -> Table:
@@ -51,10 +59,7 @@ def table(filter: Learnt, trajectories: Trajectories) -> Table:
 
 def room(filter: Learnt, layout: Layout) -> Table:
     """Make room to roll over a layout; filters with the same lags and the same width of feedback may share it."""
-    observed, r = layout.observed, len(filter.feedback.mean)
-    z = np.empty((len(observed), r + observed.shape[1]))
-    z[:, r:] = observed
-    return Table(layout, z)
+    return Table(layout, len(filter.feedback.mean))
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +207,7 @@ def roll(filter: Learnt, table: Table, reading: Reading | None = None) -> Rollou
 
 def _roll_folded(filter: Learnt, table: Table, of_a_step: int) -> Rollout:
     """Fill the columns of z that are fed back; nothing else of a belief is computed."""
-    layout, z = table
+    layout, z = table.layout, table.z
     machine, plan, first, hints = fold(filter), layout.plan, 0, None
     r = len(machine.first)
     z[slice(None) if not filter.feedback.weight else plan.block(0), :r] = machine.first  # without weight it stays
@@ -218,7 +223,7 @@ def _roll_folded(filter: Learnt, table: Table, of_a_step: int) -> Rollout:
 
 def _roll_textbook(filter: Learnt, table: Table) -> Rollout:
     """Nothing is missing: the contribution of known columns is computed ahead, time by time if regressors differ."""
-    layout, z = table
+    layout, z = table.layout, table.z
     recursion, plan, r = filter.recursion, layout.plan, len(filter.feedback.mean)
     belief, after = start(filter, plan.block(0).stop).belief, np.empty((len(z), len(filter.initial)))
     ahead = recursion.regressor(0).drive(z[:, r:]) if len(filter.regressors) == 1 else None
@@ -238,7 +243,7 @@ def _roll_gapped(filter: Learnt, table: Table, reading: Reading | None) -> Rollo
 
 def _roll_filling(filter: Learnt, table: Table) -> Rollout:
     """Something is missing: the belief before a row fills in its missing entries."""
-    layout, z = table
+    layout, z = table.layout, table.z
     recursion, plan, x, fill = filter.recursion, layout.plan, layout.x.copy(), filter.fill
     belief, after = start(filter, plan.block(0).stop).belief, np.empty((len(z), len(filter.initial)))
     for t, block in enumerate(plan.blocks()):

@@ -49,12 +49,12 @@ class GramSums(NamedTuple):
         """The sums of the same examples with only some columns of z."""
         return self._replace(z=self.z[columns], zz=self.zz[np.ix_(columns, columns)], zy=self.zy[columns])
 
-    def less(self, weights: Float[np.ndarray, "p q"], constant: Float[np.ndarray, " q"]) -> "GramSums":
-        """The sums of the same examples with z @ weights + constant subtracted from every y."""
+    def less(self, weights: Any, constant: Float[np.ndarray, " q"]) -> "GramSums":
+        """The sums of the same examples with z @ weights + constant subtracted from every y; weights may be sparse."""
         removed = self.zz @ weights
         sums = self.z @ weights
-        inner = np.vdot(weights, self.zy) + constant @ self.y - constant @ sums
-        yy = self.yy - 2 * inner + np.vdot(weights, removed) + self.n * constant @ constant
+        inner = (weights * self.zy).sum() + constant @ self.y - constant @ sums
+        yy = self.yy - 2 * inner + (weights * removed).sum() + self.n * constant @ constant
         zy = self.zy - removed - np.outer(self.z, constant)
         return self._replace(y=self.y - sums - self.n * constant, zy=zy, yy=float(yy))
 

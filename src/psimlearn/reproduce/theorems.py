@@ -22,9 +22,10 @@ from psimlearn.reproduce.sets import fold_of
 from psimlearn.shapes import Float
 from psimlearn.train.dagger import dagger
 from psimlearn.train.examples import examples
+from psimlearn.train.ground import ground
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Round
-from psimlearn.train.start import begin, ground
+from psimlearn.train.start import begin
 
 __all__ = ["Bound", "bounds", "checked"]
 

@@ -9,10 +9,11 @@ from psimlearn.train.backprop import Epoch, backprop, epochs, random_start
 from psimlearn.train.dagger import Aggregation, dagger, first_round, next_round
 from psimlearn.train.examples import Examples, TrainingRows, examples
 from psimlearn.train.forward import forward
+from psimlearn.train.ground import Ground, ground
 from psimlearn.train.losses import Loss
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import HeldOut, Round, best, held_out, scored
-from psimlearn.train.start import Beginning, Ground, begin, ground
+from psimlearn.train.start import Beginning, begin
 
 __all__ = ["Aggregation", "Beginning", "Epoch", "Examples", "Ground", "HeldOut", "Loss", "Recipe", "Round"]
 __all__ += ["TrainingRows", "backprop", "begin", "best", "dagger", "epochs", "examples", "first_round", "forward"]

@@ -12,9 +12,10 @@ from psimlearn.filter import Features, Filter
 from psimlearn.learners import Learner
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.descent import Descent, Optimiser, check_optimiser, descend, patient
+from psimlearn.train.ground import ground
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Criterion, Round, held_out, scored
-from psimlearn.train.start import begin, ground
+from psimlearn.train.start import begin
 from psimlearn.train.unrolled import Part, closed_loop, fixed_of, form_of, parts_of, weights_of, whitened, with_weights
 
 __all__ = ["Epoch", "backprop", "epochs", "random_start", "randomised"]

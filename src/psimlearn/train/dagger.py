@@ -11,10 +11,11 @@ from psimlearn.filter import Features, Filter
 from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.examples import Begun
+from psimlearn.train.ground import ground
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
-from psimlearn.train.start import begin, ground
+from psimlearn.train.start import begin
 
 __all__ = ["Aggregation", "aggregation", "dagger", "first_round", "next_round"]
 

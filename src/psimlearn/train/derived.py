@@ -10,9 +10,11 @@ from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.shapes import Float, Int
 from psimlearn.train.coordinates import deviation, relative, weighted
+from psimlearn.train.ground import Ground
 from psimlearn.train.recipe import Init, Prior, Recipe
 from psimlearn.train.score import forgetful
-from psimlearn.train.start import Beginning, Ground, begin
+from psimlearn.train.stacked import less_last
+from psimlearn.train.start import Beginning, begin
 
 __all__ = ["InitialSums", "OnSums", "beside", "initial_sums", "revised", "with_fewer_lags", "with_ridge"]
 __all__ += ["with_share"]
@@ -63,7 +65,7 @@ def beside(initial: InitialSums, recipe: Recipe) -> GramSums:
     assert recipe.states is not None
     sums = initial.sums.among(initial.rest(recipe.lags))
     if recipe.prior == "last":
-        sums = _less_last(sums, 0, initial.n, initial.centre)
+        sums = less_last(sums, 0, initial.n, initial.centre)
     before = (recipe.states, 0)
     zz, zy = np.pad(sums.zz, (before, before)), np.pad(sums.zy, (before, (0, 0)))
     return sums._replace(z=np.pad(sums.z, before), zz=zz, zy=zy)
@@ -100,17 +102,15 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
         level_weight: as in `Recipe`.
     """
     filter, learner, _, training = begun[:4]
-    features = filter.features
-    assert isinstance(features, Stack)
+    assert isinstance(filter.features, Stack)
     assert isinstance(learner, Ridge)
     assert filter.centre is not None
     assert training.same is not None
     r, sums = training.same
     if prior == "last":
-        sums = _less_last(sums, r, len(filter.scaling.mean), filter.centre)
-        y = training.y + filter.centre - features.persist(training.x[training.rows])
-        training = training._replace(y=y)
+        sums = less_last(sums, r, len(filter.scaling.mean), filter.centre)
         filter = replace(filter, centre=None)
+        training = training._replace(targets=training.targets.beyond_last)
     if belief_weight != 1:
         sums = sums.scaled(np.where(np.arange(len(sums.z)) < r, belief_weight, 1.0))
     filter = replace(filter, feedback=filter.feedback.weighted(belief_weight))
@@ -120,10 +120,3 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
         coordinates = weighted(filter, change, deviation(sums, change), deviation(sums), level_weight)
         learner = replace(learner, coordinates=coordinates)
     return Beginning(filter, learner, None if begun.sums is None else sums, training)
-
-
-def _less_last(sums: GramSums, first: int, n: int, centre: Float[np.ndarray, " d"]) -> GramSums:
-    """The sums with the last observation as prior instead of a centre; it stands in n columns of z, from `first` on."""
-    stays = np.zeros((len(sums.z), len(centre)))  # the map from z to its x_t, as often as the window has rows
-    stays[first : first + n] = np.tile(np.eye(n), len(centre) // n)
-    return sums.less(stays, -centre)

@@ -1,10 +1,13 @@
 """Training rows, laid out once, and the examples that a rollout over them yields."""
 
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from psimlearn.filter import Features, Filter, Stack
+from psimlearn.filter.features import Persistent
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.rollout import Table, roll
 from psimlearn.filter.step import prior
@@ -13,7 +16,34 @@ from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.windows import futures
 from psimlearn.shapes import Float
 
-__all__ = ["Begun", "Examples", "Met", "Training", "TrainingRows", "examples", "filled_features"]
+__all__ = ["Begun", "Examples", "Met", "Targets", "Training", "TrainingRows", "examples", "filled_features"]
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The belief that should follow each example."""
+
+    phi: Float[np.ndarray, "rows d"]
+    """phi(f_t) at every row."""
+    features: Features
+    centre: Float[np.ndarray, " d"] | None
+    """The prior; None for the last observation."""
+    x: Float[np.ndarray, "rows n"]
+    rows: RowIndex
+    target_rows: RowIndex
+
+    @cached_property
+    def y(self) -> Float[np.ndarray, "examples d"]:
+        """phi(f_{t+1}) less the prior; made when first needed, since most settings of a search need sums only."""
+        if self.centre is not None:
+            return np.asarray(self.phi[self.target_rows] - self.centre)
+        assert isinstance(self.features, Persistent)  # recipes see to it
+        return np.asarray(self.phi[self.target_rows] - self.features.persist(self.x[self.rows]))
+
+    @cached_property
+    def beyond_last(self) -> "Targets":
+        """The same beliefs, with the last observation as prior."""
+        return replace(self, centre=None)
 
 
 class TrainingRows(NamedTuple):
@@ -24,13 +54,18 @@ class TrainingRows(NamedTuple):
     target_rows: RowIndex
     x: Float[np.ndarray, "rows n"]
     """Observations; missing ones were filled in before there was a filter."""
-    y: Float[np.ndarray, "examples d"]
-    """phi(f_{t+1}) less the prior, from those observations."""
+    targets: Targets
+    """From those observations."""
     low: Float[np.ndarray, " r"]
     high: Float[np.ndarray, " r"]
     """The guard: beliefs that feed back values beyond these bounds are not learnt from."""
     same: tuple[int, Any] | None
     """A summary of these rows with other beliefs in the first columns, from which a learner may go on."""
+
+    @property
+    def y(self) -> Float[np.ndarray, "examples d"]:
+        """phi(f_{t+1}) less the prior."""
+        return self.targets.y
 
     def met(self, filter: Filter, learner: Learner[Any], apart: bool = False) -> "Met":
         """Roll a filter over the rows and summarise the examples that it meets; `apart` as in `examples`."""

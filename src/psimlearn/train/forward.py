@@ -14,10 +14,11 @@ from psimlearn.learners import Learner, Stats
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_blocks
 from psimlearn.shapes import Int
+from psimlearn.train.ground import ground
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Recipe
 from psimlearn.train.score import Criterion, Round, held_out, scored
-from psimlearn.train.start import Beginning, begin, ground
+from psimlearn.train.start import Beginning, begin
 
 __all__ = ["forward", "step_by_step"]
 

@@ -14,12 +14,14 @@ from psimlearn.filter.gaps import ErrorSums, conditional_fill, error_sums
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.onehot import onto_simplices
 from psimlearn.learners import GramSums, Ridge, generalised_alpha
+from psimlearn.recordings.shifted import Apart
 from psimlearn.recordings.windows import carried_forward, futures, histories, late_before, settled, whole_futures
 from psimlearn.shapes import Float
 from psimlearn.train.examples import filled_features
+from psimlearn.train.stacked import history_stats
 
 __all__ = ["FILL_PASSES", "HistorySums", "Rows", "Step", "beliefs", "filled", "history_beliefs", "one_step_sums"]
-__all__ += ["regressed", "replayed", "sums_of"]
+__all__ += ["past_of", "regressed", "replayed", "sums_of"]
 
 FILL_PASSES = 3
 """How often missing entries and history-regressed beliefs are refined in turn before training."""
@@ -62,12 +64,18 @@ class Step(NamedTuple):
     """The covariance of one-step errors; None as long as it is not known."""
 
 
-def history_beliefs(layout: Layout, features: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The filled observations, the beliefs m^0_t and the features phi(f_t) at every row, and the errors' covariance."""
+def history_beliefs(
+    layout: Layout, features: Features, known: Apart | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The filled observations, the beliefs m^0_t and the features phi(f_t) at every row, and the errors' covariance.
+
+    Sums are made from the products of rows that are `known`, if they are.
+    """
     rows, m, covariance = unfilled(layout, features), np.empty(0), np.empty(0)
     for _ in range(FILL_PASSES if layout.gappy else 1):
         h = _histories(rows.x, layout, features)
-        step = regressed(sums_of(rows, layout, features, h))
+        sums = sums_of(rows, layout, features, h) if known is None else _shared_sums(known, rows, layout, features)
+        step = regressed(sums)
         m = beliefs(step, rows, layout, features, h)
         covariance = one_step_sums(m, layout, features).covariance()
         if layout.gappy:
@@ -113,6 +121,12 @@ def sums_of(
     return HistorySums(Ridge().summarise(h[later], phi[later]), phi[later].sum(axis=0), first.sum(axis=0), len(first))
 
 
+def _shared_sums(known: Apart, rows: Rows, layout: Layout, features: Features) -> HistorySums:
+    """As `sums_of`, from products of rows that other sums share."""
+    stats, first = history_stats(known, past_of(features), features.window), rows.phi[layout.plan.block(0)]
+    return HistorySums(stats, stats.y, first.sum(axis=0), len(first))
+
+
 def regressed(sums: HistorySums) -> Step:
     """The regression of these sums; its covariance is not known yet."""
     regressor = Ridge(generalised_alpha(sums.stats)).solve(sums.stats)
@@ -152,4 +166,9 @@ def _expected(m: Float[np.ndarray, "rows d"], features: Features) -> Float[np.nd
 
 def _histories(x: Float[np.ndarray, "rows n"], layout: Layout, features: Features) -> Float[np.ndarray, "rows past"]:
     """The last observations and inputs before every row."""
-    return histories(np.concatenate([x, layout.u], axis=1), layout.plan, max(10, 2 * features.window))
+    return histories(np.concatenate([x, layout.u], axis=1), layout.plan, past_of(features))
+
+
+def past_of(features: Features) -> int:
+    """How many rows of past beliefs are regressed on."""
+    return max(10, 2 * features.window)

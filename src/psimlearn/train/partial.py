@@ -12,7 +12,7 @@ from psimlearn.filter.step import prior
 from psimlearn.learners import Apart, ByOutput, Counting, GramSums, Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import example_rows, futures
-from psimlearn.train.examples import TrainingRows, examples
+from psimlearn.train.examples import Targets, TrainingRows, examples
 from psimlearn.train.recipe import Recipe, check
 from psimlearn.train.score import forgetful, held_out, scored
 
@@ -81,11 +81,11 @@ def training_rows(filter: Filter, data: Trajectories) -> TrainingRows:
     plan, window = laid_out.layout.plan, filter.features.window
     x = roll(filter, laid_out).x
     rows, target_rows = example_rows(plan, window)
-    y = filter.features(futures(x, plan, window))[target_rows] - prior(filter.recursion, x[rows])
+    targets = Targets(filter.features(futures(x, plan, window)), filter.features, filter.centre, x, rows, target_rows)
     unbounded = np.full(len(filter.feedback.mean), np.inf)
     low, high = filter.feedback.low, filter.feedback.high
     guard = (-unbounded if low is None else low, unbounded if high is None else high)
-    return TrainingRows(laid_out, rows, target_rows, x, y, *guard, None)
+    return TrainingRows(laid_out, rows, target_rows, x, targets, *guard, None)
 
 
 def check_range(filter: Filter, sums: Any, data: Trajectories, recipe: Recipe) -> None:

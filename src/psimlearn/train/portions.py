@@ -17,12 +17,13 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Bool, Float, Int
 from psimlearn.train.coordinates import relative
 from psimlearn.train.examples import Met
+from psimlearn.train.ground import Ground, Stage, staged
 from psimlearn.train.hints import HintSums, hint_sums
 from psimlearn.train.history import HistorySums, Step, one_step_sums, replayed, sums_of
 from psimlearn.train.levels import LevelSums, level_sums, whitened
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.spread import Moments, Spread, moments_of, spread_of
-from psimlearn.train.start import Ground, Stage, staged, training_rows
+from psimlearn.train.start import training_rows
 from psimlearn.train.subspace import stretches
 from psimlearn.train.systems import System
 

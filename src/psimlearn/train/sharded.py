@@ -23,12 +23,13 @@ from psimlearn.shapes import Float
 from psimlearn.train import portions
 from psimlearn.train.coordinates import deviation, relative
 from psimlearn.train.examples import Met
+from psimlearn.train.ground import SUBSPACE_RIDGE
 from psimlearn.train.hints import HintSums, merged_hints
 from psimlearn.train.history import FILL_PASSES, regressed
 from psimlearn.train.portions import Known
 from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.spread import Spread, directions_of, feedback_of, guard_of
-from psimlearn.train.start import SUBSPACE_RIDGE, Found, blank, placed, with_system
+from psimlearn.train.start import Found, blank, placed, with_system
 from psimlearn.train.subspace import Start, readout, realised, related_by, started_by
 
 __all__ = ["Places", "ShardedBeginning", "ShardedRows", "begin_sharded", "hints_of_shards", "settings_known"]

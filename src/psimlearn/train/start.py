@@ -1,63 +1,25 @@
 """Where training begins: scaling, the first belief, the first examples, the first filter."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from psimlearn.errors import DataError
 from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
-from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.rollout import inputs_at, room
-from psimlearn.filter.scaling import standardisation
-from psimlearn.filter.step import inputs, prior
+from psimlearn.filter.step import inputs
 from psimlearn.learners import BesideBelief, Counting, GramSums, InCoordinates, Learner, Ridge, Stats
 from psimlearn.recordings.alphabet import Alphabet
-from psimlearn.recordings.schedule import RowIndex
-from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import example_rows, lag_places, whole_futures
 from psimlearn.shapes import Float
 from psimlearn.train.coordinates import deviation, relative, weighted
-from psimlearn.train.examples import TrainingRows
-from psimlearn.train.history import history_beliefs
+from psimlearn.train.examples import Targets, TrainingRows
+from psimlearn.train.ground import Ground, Stage, centre_of, staged, system_of
 from psimlearn.train.recipe import Init, Recipe, check
-from psimlearn.train.spread import Moments, Spread, directions_of, feedback_of, guard_of, moments_of, spread_of
-from psimlearn.train.subspace import Related, Start, first_step, readout, realised, related, started
+from psimlearn.train.spread import directions_of, feedback_of, guard_of, moments_of, spread_of
+from psimlearn.train.stacked import lag_stats
+from psimlearn.train.subspace import Start, first_step, readout
 
-__all__ = ["SUBSPACE_RIDGE", "Beginning", "Found", "Ground", "Stage", "begin", "blank", "deviations_of", "ground"]
-__all__ += ["identifying", "placed", "relating", "staged", "training_rows", "with_system"]
-
-SUBSPACE_RIDGE = 1e-3
-"""Added to the variances of standardised observations where a subspace start relates past and future."""
-
-
-class Ground(NamedTuple):
-    """Standardised rows, and beliefs without a filter: the same for all learners and recipes that are tried on them."""
-
-    train: Trajectories
-    features: Features
-    scaling: Scaling
-    input_scaling: Scaling | None
-    layout: Layout
-    x: Float[np.ndarray, "rows n"]
-    """Observations, with missing ones filled in."""
-    beliefs: Float[np.ndarray, "rows d"]
-    """m^0_t, regressed on history."""
-    phi: Float[np.ndarray, "rows d"]
-    """phi(f_t)."""
-    covariance: Float[np.ndarray, "n n"]
-    """The covariance of the one-step errors of those beliefs."""
-    related: Mapping[int, Related] = MappingProxyType({})
-    """By `Recipe.past`, how so many rows of future depend on so many rows of past, as far as it is known already."""
-    systems: Mapping[tuple[int, int], Start] = MappingProxyType({})
-    """By `Recipe.past` and `Recipe.states`, the systems that are known already."""
-    spreads: tuple[Spread, Spread] | None = None
-    """Of `Stage.m` and `Stage.seen`, which are the same for all recipes; None if not known yet."""
-    moments: Moments | None = None
-    """Of `Stage.seen`; None if not known yet."""
+__all__ = ["Beginning", "Found", "begin", "blank", "deviations_of", "placed", "training_rows", "with_system"]
 
 
 class Beginning(NamedTuple):
@@ -68,35 +30,6 @@ class Beginning(NamedTuple):
     sums: Any
     training: TrainingRows
     given: bool = False  # whether F_0 is the filter of a system, which no ridge changes
-
-
-def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) -> Ground:
-    """Standardise the recordings, and regress the initial beliefs on history.
-
-    The result serves every recipe that differs in lags, prior, weights, rank or states only.
-    """
-    check(train, features, recipe, init)
-    scaling = standardisation(train.values, recipe.standardise)
-    input_scaling = None if train.inputs is None else standardisation(train.inputs, recipe.standardise)
-    layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
-    laid = Ground(train, features, scaling, input_scaling, layout, *history_beliefs(layout, features))
-    stage = staged(laid, init, recipe)
-    return laid._replace(spreads=(spread_of(stage.m), spread_of(stage.seen)))
-
-
-def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
-    """The ground with past and future related for these values of `Recipe.past`, unless there are too few rows."""
-    known = {}
-    for past in pasts:
-        with suppress(DataError):
-            known[past] = related(ground.x, ground.layout.plan, past, "cva", SUBSPACE_RIDGE)
-    return ground._replace(related=known, moments=moments_of(_seen(ground)))
-
-
-def identifying(ground: Ground, sizes: Iterable[tuple[int, int]]) -> Ground:
-    """The ground with the systems identified for these values of `Recipe.past` and `Recipe.states`."""
-    new = {size: _identified(ground, *size) for size in sizes if size not in ground.systems}
-    return ground._replace(systems={**ground.systems, **new})
 
 
 def begin(
@@ -122,7 +55,7 @@ def begin(
     """
     check(ground.train, ground.features, recipe, init)
     stage = staged(ground, init, recipe)
-    subspace, m, seen = _subspace_start(ground, recipe), stage.m, stage.seen
+    subspace, m, seen = system_of(ground, recipe), stage.m, stage.seen
     directions = _directions(m, recipe)
     if subspace is not None:
         directions = readout(subspace.system, (ground.moments or moments_of(seen)).covariance)
@@ -133,6 +66,8 @@ def begin(
     feedback = feedback_of(first, spread, directions, recipe)
     filter = blank(_found(ground, seen), ground.features, feedback, recipe)
     training = training_rows(filter, stage, guard_of(spread, feedback, recipe.guard))
+    if ground.targets is not None and recipe.prior != "zero":  # made once for all starts
+        training = training._replace(targets=ground.targets if recipe.prior == "mean" else ground.targets.beyond_last)
     if subspace is not None and isinstance(sums, GramSums):  # the examples themselves are not needed
         deviations = None if recipe.level_weight is None else _deviations_beside(filter, stage, sums)
         learner, training = (
@@ -148,42 +83,23 @@ def begin(
         if init == "zero":
             return Beginning(filter, learner, None, training)
         if subspace is not None:
-            known = learner.summarise(z, y) if isinstance(cast(Any, learner), Ridge) else None
+            known = _summed(learner, z, y, ground, filter) if isinstance(cast(Any, learner), Ridge) else None
             same = None if known is None else (len(feedback.mean), known)  # so that rounds sum what the belief is in
             return Beginning(with_system(filter, subspace), learner, None, training._replace(same=same), True)
-        sums = learner.summarise(z, y)
+        sums = _summed(learner, z, y, ground, filter)
     if fit:
         filter = replace(filter, regressors=(learner.solve(sums),))
     training = training._replace(same=(len(feedback.mean), sums))
     return Beginning(filter, learner, sums if recipe.keep_start else None, training)
 
 
-class Stage(NamedTuple):
-    """The rows of a ground that make examples, with the beliefs and features that set the scale of the feedback."""
-
-    layout: Layout
-    rows: RowIndex
-    target_rows: RowIndex
-    x: Float[np.ndarray, "rows n"]
-    phi: Float[np.ndarray, "rows d"]
-    m: Float[np.ndarray, "examples d"]
-    """The beliefs of the first fit. A zero start has none yet: the features themselves stand in."""
-    seen: Float[np.ndarray, "whole d"]
-    """phi(f_t) where f_t lies within its trajectory."""
-
-
-def staged(ground: Ground, init: Init, recipe: Recipe) -> Stage:
-    """The rows of a ground for one recipe."""
-    layout, window, phi = ground.layout, ground.features.window, ground.phi
-    layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
-    rows, target_rows = example_rows(layout.plan, window)
-    m = (ground.beliefs if init == "history" else phi)[rows]
-    return Stage(layout, rows, target_rows, ground.x, phi, m, _seen(ground))
-
-
-def _seen(ground: Ground) -> Float[np.ndarray, "whole d"]:
-    """See `Stage.seen`."""
-    return ground.phi[whole_futures(ground.layout.plan, ground.features.window)]
+def _summed(learner: Learner[Any], z: np.ndarray, y: np.ndarray, ground: Ground, filter: Filter) -> Any:
+    """The learner's summary of the first examples, from products of rows that other sums share, if they are known."""
+    if ground.apart is None or not isinstance(cast(Any, learner), Ridge):
+        return learner.summarise(z, y)
+    r = len(filter.feedback.mean)
+    known = lag_stats(ground.apart, filter.lags, ground.features.window, r, filter.centre)
+    return learner.summarise(z, y, (r, known))
 
 
 class Found(NamedTuple):
@@ -208,7 +124,7 @@ def _found(ground: Ground, seen: Float[np.ndarray, "whole d"]) -> Found:
         ground.scaling,
         ground.input_scaling,
         _initial(features, ground.phi[layout.plan.block(0)], seen),
-        np.ones(len(seen)) @ seen / len(seen),
+        centre_of(seen),
         ground.covariance,
         None if isinstance(features, OneHot) else _span(layout.x),
         layout.gappy,
@@ -244,8 +160,8 @@ def blank(found: Found, features: Features, feedback: Feedback, recipe: Recipe) 
 
 def training_rows(filter: Filter, stage: Stage, bounds: tuple[np.ndarray, np.ndarray]) -> TrainingRows:
     """The examples of a stage for filters like this one, within a guard."""
-    y = stage.phi[stage.target_rows] - prior(filter.recursion, stage.x[stage.rows])
-    return TrainingRows(room(filter, stage.layout), stage.rows, stage.target_rows, stage.x, y, *bounds, None)
+    targets = Targets(stage.phi, filter.features, filter.centre, stage.x, stage.rows, stage.target_rows)
+    return TrainingRows(room(filter, stage.layout), stage.rows, stage.target_rows, stage.x, targets, *bounds, None)
 
 
 def with_system(filter: Filter, start: Start) -> Filter:
@@ -306,18 +222,6 @@ def _initial(
         return mean
     even = np.full(len(mean), features.n_simplices / len(mean))
     return np.asarray((len(first) * mean + seen.mean(axis=0) + even / len(seen)) / (len(first) + 1 + 1 / len(seen)))
-
-
-def _subspace_start(ground: Ground, recipe: Recipe) -> Start | None:
-    """The linear system that a subspace start begins with; None for other starts."""
-    if recipe.states is None:
-        return None
-    return ground.systems.get((recipe.past, recipe.states)) or _identified(ground, recipe.past, recipe.states)
-
-
-def _identified(ground: Ground, past: int, states: int) -> Start:
-    rows = ground.x, ground.layout.plan
-    return started(realised(ground.related.get(past) or related(*rows, past, "cva", SUBSPACE_RIDGE), states), *rows)
 
 
 def _span(x: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "2 n"]:

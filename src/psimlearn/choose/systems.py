@@ -1,0 +1,105 @@
+"""Courses that begin with a linear system: systems of several sizes are screened, and the best begins a few runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from psimlearn.choose.candidates import Candidate, Trial
+from psimlearn.choose.courses import Course, identifying_systems, relating_pasts
+from psimlearn.choose.runs import WIDE, Run, race, runs, screened, with_ridge
+from psimlearn.choose.space import Space
+from psimlearn.choose.watch import Watch
+
+__all__ = ["FromSystems", "from_systems", "wide_beliefs"]
+
+N_FROM_SYSTEMS = 2
+"""How many runs that began with a system race, besides the one with the simplest recipe."""
+FEW = 2
+"""The rounds after which the best runs that began with a system are known."""
+
+
+class FromSystems(NamedTuple):
+    """Runs from the system whose filter does best, after few rounds."""
+
+    racing: Sequence[Run] = ()
+    """The best few."""
+    waiting: Sequence[Run] = ()
+    """Others that differ from the best in the ridge, if that is asked for again."""
+    trials: Sequence[Trial] = ()
+    """Of all that do not race."""
+
+
+def from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> FromSystems:
+    """Screen systems, and take runs from the best of them through a few rounds."""
+    if space.systems is None:
+        return FromSystems()
+    sizes, recipes, alphas = space.systems
+    courses = relating_pasts(courses, sorted({past for past, _ in sizes}))
+    known = [size for size in sizes if all(size[0] in course.ground.related for course in courses)]
+    plain = Candidate(recipes[0], space.learners[0])
+    trials = _screened_sizes(plain, known, courses, tell)
+    if not trials or not np.isfinite(min(t.error for t in trials)):
+        return FromSystems(trials=trials)
+    trials += screened([_begun_with(plain, size) for size in _between(_size(_best(trials)), known)], courses, tell)
+    size = _size(_best(trials))
+    courses = identifying_systems(courses, [size])
+    begun = list(runs([_begun_with(plain._replace(recipe=r).with_alpha(alphas[0]), size) for r in recipes], courses))
+    tried = race(begun[::-1], FEW, tell)[::-1]  # the last recipe has the most lags, and is seldom far behind
+    best = min(tried, key=_latest_error)
+    first, *others = tried + race([with_ridge(best, a) for a in alphas[1:]], FEW, tell)
+    others.sort(key=_latest_error)
+    racing, rest = others[:N_FROM_SYSTEMS], others[N_FROM_SYSTEMS:]
+    waiting = [run for run in rest if run.candidate.kind == best.candidate.kind]
+    # the first has the simplest recipe, and wins wherever no round is better than the filter of the system
+    return FromSystems([first, *racing], waiting, trials + [run.trial() for run in rest])
+
+
+def _screened_sizes(
+    plain: Candidate, sizes: Sequence[tuple[int, int]], courses: Sequence[Course], tell: Watch
+) -> list[Trial]:
+    """A trial of each size; where observations are wide, not of sizes below two that are worse than a larger one."""
+    if not wide_beliefs(courses):
+        return screened([_begun_with(plain, size) for size in sizes], courses, tell)
+    trials: list[Trial] = []
+    for past in sorted({past for past, _ in sizes}):
+        errors: list[float] = []
+        for size in sorted((size for size in sizes if size[0] == past), reverse=True):
+            if len(errors) - int(np.argmin(errors or [0.0])) <= 2:
+                trials += screened([_begun_with(plain, size)], courses, tell)
+                errors.append(trials[-1].penalised_error)
+    return trials
+
+
+def wide_beliefs(courses: Sequence[Course]) -> bool:
+    """Whether beliefs are so wide that rounds which feed all of them back take long."""
+    return bool(courses[0].ground.beliefs.shape[1] >= WIDE)
+
+
+def _best(trials: Sequence[Trial]) -> Trial:
+    return min(trials, key=lambda t: t.penalised_error)
+
+
+def _size(trial: Trial) -> tuple[int, int]:
+    recipe = trial.candidate.recipe
+    assert recipe.states is not None
+    return recipe.past, recipe.states
+
+
+def _between(size: tuple[int, int], known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Numbers of states halfway to the next ones on a logarithmic scale, within the range of those known."""
+    past, states = size
+    of_past = [s for p, s in known if p == past]
+    halfway = {round(states / np.sqrt(2)), round(states * np.sqrt(2))}
+    return [(past, s) for s in sorted(halfway) if min(of_past) < s < max(of_past) and s not in of_past]
+
+
+def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
+    past, states = size
+    return candidate._replace(recipe=replace(candidate.recipe, past=past, states=states))
+
+
+def _latest_error(run: Run) -> float:
+    """The error of the last round: runs from one system have F_0 in common."""
+    return float(np.mean([lane.rounds[-1].error if lane.rounds else np.inf for lane in run.lanes]))
