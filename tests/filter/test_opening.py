@@ -241,6 +241,24 @@ def test_stretches_open_as_whole_recordings_do() -> None:
     np.testing.assert_allclose(np.concatenate(met), whole, rtol=0, atol=1e-10)
 
 
+def test_forecasts_from_the_first_rows_on_are_steps_that_come_as_expected() -> None:
+    """Beyond the window too, and before anything was seen, when the rows before the first are those of the opening."""
+    for place, (inputs, *_) in enumerate(CASES):
+        filter = opened(place)
+        if inputs != "none":
+            continue
+        state = filter.start(2)
+        for row in [None, *RNG(3).standard_normal((4, 2, N))]:
+            state = state if row is None else filter.step(state, row)
+            ahead, on, belief = filter.ahead(state, 8), state, [state.belief]
+            for _ in range(8 - WINDOW):
+                on = filter.step(on, filter.scaling.undo(filter.features.observations(on.belief)[:, 0]))
+                belief.append(on.belief)
+            last = np.stack([filter.features.observations(m)[:, -1] for m in belief[1:]], axis=1)
+            expected = np.concatenate([filter.features.observations(belief[0]), last], axis=1)
+            np.testing.assert_allclose(ahead, filter.scaling.undo(expected), rtol=0, atol=1e-10)
+
+
 def test_a_filter_that_fills_gaps_in_has_no_use_for_an_opening() -> None:
     filter = opened(2)
     data = Trajectories.of([RNG(1).standard_normal((9, N))])

@@ -27,7 +27,7 @@ from psimlearn.filter.step import Feedback, State, expected, inputs
 from psimlearn.shapes import Bool, Float, Int
 
 __all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "has_innovations", "innovations", "memory", "of_memory"]
-__all__ += ["opening_rows", "opens", "treats_exactly"]
+__all__ += ["older_rows", "opening_rows", "opens", "treats_exactly"]
 
 LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
 """Features whose `observations` is known to be a linear map."""
@@ -263,14 +263,20 @@ def opening_rows(filter: Learnt) -> int:
 
 
 def memory(filter: Learnt, model: Innovations, state: State) -> Float[np.ndarray, "b s"]:
-    """S, the mean of the memory in a state; before its first row, a stream has the rows that its opening expects.
-
-    Without an opening, it repeats the row that it expects.
-    """
+    """S, the mean of the memory in a state."""
     belief, row = state.belief, expected(filter.recursion, state.belief)
     fed = [inputs(filter.recursion, belief)] if model.r else []  # the part of z that comes from the belief
-    older = row[:, None] if model.opened is None or filter.opening is None else filter.opening.older[None]
-    recent = np.zeros((len(row), filter.lags - 1, model.n))
-    if np.size(state.recent):  # the pipe keeps none where nothing depends on them
-        recent = np.where((state.clock == 0)[:, None, None], older, state.recent[:, : filter.lags - 1])
-    return np.concatenate([*fed, row, belief @ filter.to_hints, recent.reshape(len(row), -1)], axis=1)
+    older = older_rows(filter, state, row)
+    return np.concatenate([*fed, row, belief @ filter.to_hints, older.reshape(len(row), -1)], axis=1)
+
+
+def older_rows(filter: Learnt, state: State, row: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b earlier n"]:
+    """The rows before the next one, `row`, that a step sees, newest first: one less than there are lags.
+
+    Before its first row, a stream has the rows that its opening expects; without an opening, it repeats its first row.
+    """
+    earlier = filter.lags - 1
+    if not np.size(state.recent):  # the pipe keeps none where nothing depends on them
+        return np.zeros((len(row), earlier, row.shape[1]))
+    first = filter.opening.older[None] if filter.opening is not None and opens(filter) else row[:, None]
+    return np.where((state.clock == 0)[:, None, None], first, state.recent[:, :earlier])

@@ -6,8 +6,9 @@ import numpy as np
 
 from psimlearn.filter.features import Stack
 from psimlearn.filter.folded import fold, foldable, folded_map
+from psimlearn.filter.innovations import older_rows
 from psimlearn.filter.learnt import Learnt
-from psimlearn.filter.step import State, expected
+from psimlearn.filter.step import State, expected, inputs
 from psimlearn.filter.stepping import step
 from psimlearn.shapes import Float
 
@@ -37,9 +38,8 @@ def onward(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b ste
     first = (steps - 1) * n
     x = known[:, first : first + n]
     x[...] = state.belief[:, :n]
-    older = np.where((state.clock == 0)[:, None, None], x[:, None], state.recent[:, :-1])  # as in the textbook
-    known[:, first + n :] = older.reshape(b, -1)
-    fed = feedback(state.belief)
+    known[:, first + n :] = older_rows(filter, state, x).reshape(b, -1)
+    fed = inputs(filter.recursion, state.belief)
     for j in range(steps):
         out = map.respond(fed, map.drive(known[:, first : first + lags * n]))
         rows[:, j] = out[:, r + n :]

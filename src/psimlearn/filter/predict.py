@@ -24,22 +24,9 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import beliefs_before, coming_places
 from psimlearn.shapes import Float, Int
 
-__all__ = [
-    "after_unforeseen",
-    "ahead",
-    "before_unforeseen",
-    "claimed_variance",
-    "coming_inputs",
-    "doubt_ahead",
-    "doubt_of",
-    "doubt_of_row_and_ahead",
-    "forecast",
-    "forecast_blind",
-    "foretold",
-    "inputs_to_come",
-    "predict",
-    "row_and_ahead",
-]
+__all__ = ["after_unforeseen", "ahead", "before_unforeseen", "claimed_variance", "coming_inputs", "doubt_ahead"]
+__all__ += ["doubt_of", "doubt_of_row_and_ahead", "forecast", "forecast_blind", "foretold", "inputs_to_come"]
+__all__ += ["predict", "row_and_ahead"]
 
 
 def ahead(
@@ -147,8 +134,8 @@ def doubt_of(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b s
     """The variances that doubt in a state adds to the errors of the next rows; None if there is no doubt."""
     if state.doubt is None:
         return None
-    age = np.broadcast_to(state.age, len(state.belief))
-    return doubt_of_rows(innovations(filter), state.doubt, *_memory_and_inputs(filter, state), age, steps)
+    known = *_memory_and_inputs(filter, state), np.broadcast_to(state.age, len(state.belief))
+    return doubt_of_rows(innovations(filter), state.doubt, *known, steps)
 
 
 def doubt_ahead(steps: int) -> Reading:
