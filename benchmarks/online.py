@@ -34,6 +34,7 @@ from psimlearn.filter.rollout import rolled
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, best, dagger
+from psimlearn.train.openings import with_opening
 
 Steps = Callable[[np.ndarray], Any]
 """A function that filters rows in order: (T, n), (T, streams, n) for a bank, or (m, T, n) for whole recordings."""
@@ -358,10 +359,11 @@ def batch(turns: int) -> None:
         smaller = full.reduced(0.04, size.data)
         added = error(smaller, size.data) / error(full, size.data) - 1
         print(f"{size}: reduced from {len(full.feedback.mean)} to {len(smaller.feedback.mean)}, error {added:+.3%}")
-        run = batch_of_ours(full, size.data)
+        run, opened = batch_of_ours(full, size.data), with_opening(full, size.data, "any moment")
         contenders: dict[str, tuple[Steps | None, int]] = {
             "psimlearn run": (run, 40_000),
             "psimlearn run, numpy alone": (in_numpy(run), 40_000),
+            "psimlearn run, with an opening": (opened and batch_of_ours(opened, size.data), 40_000),
             "psimlearn roll": (rollout_of_ours(full, size.data), 40_000),
             "psimlearn one step": (one_step_of_ours(full, size.data), 40_000),
             "psimlearn one step, reduced": (one_step_of_ours(smaller, size.data), 40_000),

@@ -34,14 +34,15 @@ def open_rows(filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"]) ->
     model, plan = innovations(filter), layout.plan
     assert model.opened is not None  # see opens
     S, blocks = np.tile(memory(filter, model, start(filter)), (plan.block(0).stop, 1)), plan.blocks()
-    ages, r = min(model.opened.ages, len(blocks)), model.r
+    ages, r, g, running = min(model.opened.ages, len(blocks)), model.r, model.r + model.n, np.zeros(len(S), dtype=bool)
     hints = np.empty((blocks[ages - 1].stop, model.n_hints)) if model.n_hints else None
-    for age, now in enumerate(blocks[:ages]):
-        b = now.stop - now.start
-        taken = model.take(S[:b], None, layout.x[now], layout.u[now], np.full(b, age))
-        z[now], S = taken.z, model.following(taken.z)
+    for gain, now in zip(model.opened.gain, blocks[:ages], strict=False):
+        S, x = S[: now.stop - now.start], layout.x[now]
+        S = S + (x - model.expected(S)) @ gain.T
         if hints is not None:
-            hints[now] = taken.hints
+            hints[now] = S[:, g : g + model.n_hints]
+        z[now] = model.z(np.concatenate([S, x], axis=1), layout.u[now], running[: len(S)])
+        S = model.following(z[now])
     now = blocks[ages] if ages < len(blocks) else slice(0)
     S = S[: now.stop - (now.start or 0)]
     z[now, :r] = S[:, :r]
