@@ -363,7 +363,7 @@ def batch(turns: int) -> None:
         contenders: dict[str, tuple[Steps | None, int]] = {
             "psimlearn run": (run, 40_000),
             "psimlearn run, numpy alone": (in_numpy(run), 40_000),
-            "psimlearn run, with an opening": (opened and batch_of_ours(opened, size.data), 40_000),
+            "psimlearn run, with an opening": (None if opened is None else batch_of_ours(opened, size.data), 40_000),
             "psimlearn roll": (rollout_of_ours(full, size.data), 40_000),
             "psimlearn one step": (one_step_of_ours(full, size.data), 40_000),
             "psimlearn one step, reduced": (one_step_of_ours(smaller, size.data), 40_000),
