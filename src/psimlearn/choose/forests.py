@@ -1,11 +1,12 @@
-"""The search for trees: ridges and leaves are tried with few trees, and the best grows many.
+"""The search for trees: settings are changed one after the other with few trees, and the best grows many.
 
 The trees do not see the belief, and are tried without one: a filter that feeds back what trees remember of the training
 recordings would learn to trust its beliefs too much.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ RIDGES = (1e-8, 1e-5)
 """The weakest ridge of several: see `RidgeAndTrees`."""
 LEAVES = (2, 6)
 """The fewest examples in a leaf: few where the data have little noise."""
+FEATURES = 1000
+"""Random features beside the ridges: trees are good at later rows, and random features at the next one."""
 FEW, MANY = 3, 12
 """The number of trees on the errors of each ridge while settings are tried, and of the filter chosen."""
 WIDEST = 3000
@@ -46,10 +49,11 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
     Returns:
         The winning run, and a trial of everything that was tried.
     """
-    recipes = _recipes(courses[0], settings, guide)
-    kinds = [Candidate(recipe, RidgeAndTrees(alpha, n_trees=FEW)) for recipe in recipes for alpha in RIDGES]
-    trials = screened(kinds, courses, tell)
-    trials += screened([_with(_best(trials), min_leaf=leaf) for leaf in LEAVES[1:]], courses, tell)
+    trials: list[Trial] = []
+    for change in _changes(courses[0], settings, guide):
+        tried = [trial.candidate for trial in trials]
+        added = change(_best(trials) if trials else Candidate(guide, RidgeAndTrees(RIDGES[0], n_trees=FEW)))
+        trials += screened([added] if added not in tried else [], courses, tell)
     (run,) = runs([_with(_best(trials), n_trees=MANY)], courses)
     run = advanced(run, settings.n_rounds if run.candidate.recipe.belief_weight else 0, tell)
     if not np.isfinite(run.trial().error):
@@ -60,19 +64,35 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
     return run, [*trials, run.trial()]
 
 
-def _recipes(course: Course, settings: Settings, guide: Recipe) -> list[Recipe]:
-    """The guide, with the settings given; else with lags over two windows and no belief, on levels and on changes.
+Change = Callable[[Candidate], Candidate]
+
+
+def _changes(course: Course, settings: Settings, guide: Recipe) -> Iterator[Change]:
+    """The settings that are tried, each as a change of the best candidate so far; the first is where they begin.
 
     A ridge on changes leaves less one step ahead, and a ridge on levels often more for trees several steps ahead.
     """
     if settings.literal:
-        return [settings.standard]
-    window = settings.features.window
-    fits = 2 * window * course.ground.train.n_channels <= WIDEST
-    lags = settings.lags or (2 * window if fits else guide.lags)
-    recipe = replace(guide, lags=lags, belief_weight=settings.belief_weight or 0.0)
-    levels = {recipe.level_weight, None} if settings.level_weight == "auto" else {recipe.level_weight}
-    return [replace(recipe, level_weight=level) for level in sorted(levels, key=str)]
+        yield lambda candidate: candidate._replace(recipe=settings.standard)
+    else:
+        window = settings.features.window
+        fits = 2 * window * course.ground.train.n_channels <= WIDEST
+        lags = settings.lags or (2 * window if fits else guide.lags)
+        yield _recipe(lags=lags, belief_weight=settings.belief_weight or 0.0)
+        if settings.lags is None:
+            yield _recipe(lags=window)
+        if settings.level_weight == "auto":
+            yield _recipe(level_weight=None)
+    for alpha in RIDGES[1:]:
+        yield partial(_with, alpha=alpha)
+    for leaf in LEAVES[1:]:
+        yield partial(_with, min_leaf=leaf)
+    yield partial(_with, n_features=FEATURES)
+
+
+def _recipe(**changes: Any) -> Change:
+    """A change of the recipe."""
+    return lambda candidate: candidate._replace(recipe=replace(candidate.recipe, **changes))
 
 
 def _best(trials: Sequence[Trial]) -> Candidate:

@@ -45,14 +45,15 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     else:
         trials = screened(linear.candidates(), courses, tell)
         guide = min(trials, key=lambda t: t.penalised_error).candidate.recipe
+    # trees before random features, whose rounds cost most: those that trail the trees end early
+    if settings.learner == "trees" or (settings.learner == "auto" and enough_for_trees(courses, settings)):
+        tell("trees")
+        second, more = tree_search(courses, settings, guide, tell)
+        finished, trials = [*finished, second], trials + more
     if settings.learner in ("auto", "rff"):
         tell("random features")
         fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
-        second, more = search(courses, fourier, settings.n_rounds, tell, finished)
-        finished, trials = [*finished, second], trials + more
-    if settings.learner == "trees" or (settings.learner == "auto" and enough_for_trees(courses, settings)):
-        tell("trees")
-        third, more = tree_search(courses, settings, guide, tell)
+        third, more = search(courses, fourier, settings.n_rounds, tell, finished)
         finished, trials = [*finished, third], trials + more
     return min(finished, key=lambda run: run.trial().penalised_error), trials  # the first of equals
 
