@@ -18,7 +18,8 @@ from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
 from psimlearn.filter import Stack
-from psimlearn.learners import GramSums, Ridge
+from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
+from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, Round, dagger
 from psimlearn.train.start import begin, ground
@@ -191,6 +192,15 @@ def test_what_diverges_is_infinite_and_does_not_win() -> None:
     assert [trial.error for trial in trials if isinstance(trial.candidate.learner, Refusing)] == [np.inf]
     with pytest.raises(DivergedError, match=r"required one of .* settings with a finite closed-loop error"):
         search(courses(), space._replace(learners=(Refusing(),)), 2, Watch())
+
+
+def test_learners_that_see_levels_are_doubted_whatever_their_level_weight() -> None:
+    change = Recipe(prior="last", level_weight=0.1)
+    learners = (Ridge(), RandomFourierRidge(), RidgeAndTrees())
+    ridge, *others = (Trial(Candidate(change, learner), 0, 0, 1.0, 4).penalised_error for learner in learners)
+    level = Trial(Candidate(Recipe(prior="last", level_weight=1.0), Ridge()), 0, 0, 1.0, 4).penalised_error
+    assert others == [level, level]
+    assert ridge < level
 
 
 def test_few_recordings_cast_doubt_on_levels() -> None:
