@@ -84,6 +84,7 @@ class Trial(NamedTuple):
             "learner": type(learner).__name__,
             "alpha": learner.alpha if isinstance(learner, RidgeAndTrees) else self.candidate.alpha,
             "bandwidth_factor": getattr(learner, "bandwidth_factor", None),
+            "n_features": getattr(learner, "n_features", None),
             "floor": getattr(learner, "floor", None),
             "strength": getattr(learner, "strength", None),
             "lags": recipe.lags,

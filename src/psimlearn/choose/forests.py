@@ -23,9 +23,9 @@ from psimlearn.train.recipe import Recipe
 
 __all__ = ["enough_for_trees", "tree_search"]
 
-RIDGES = (1e-8, 1e-5)
+RIDGES = (1e-8, 1e-5, 1e-2)
 """The weakest ridge of several: see `RidgeAndTrees`."""
-LEAVES = (2, 6)
+LEAVES = (2, 6, 18)
 """The fewest examples in a leaf: few where the data have little noise."""
 FEATURES = 1000
 """Random features beside the ridges: trees are good at later rows, and random features at the next one."""
@@ -49,11 +49,15 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
     Returns:
         The winning run, and a trial of everything that was tried.
     """
-    trials: list[Trial] = []
-    for change in _changes(courses[0], settings, guide):
-        tried = [trial.candidate for trial in trials]
-        added = change(_best(trials) if trials else Candidate(guide, RidgeAndTrees(RIDGES[0], n_trees=FEW)))
-        trials += screened([added] if added not in tried else [], courses, tell)
+    first = Candidate(_first_recipe(courses[0], settings, guide), RidgeAndTrees(RIDGES[0], n_trees=FEW))
+    trials = screened([first], courses, tell)
+    for axis in _axes(settings):
+        for change in axis:
+            best = _best(trials)
+            added = change(best)
+            trials += screened([added], courses, tell) if added != best else []
+            if _best(trials) == best:  # values beyond a worse one are left out
+                break
     (run,) = runs([_with(_best(trials), n_trees=MANY)], courses)
     run = advanced(run, settings.n_rounds if run.candidate.recipe.belief_weight else 0, tell)
     if not np.isfinite(run.trial().error):
@@ -67,27 +71,28 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
 Change = Callable[[Candidate], Candidate]
 
 
-def _changes(course: Course, settings: Settings, guide: Recipe) -> Iterator[Change]:
-    """The settings that are tried, each as a change of the best candidate so far; the first is where they begin.
+def _first_recipe(course: Course, settings: Settings, guide: Recipe) -> Recipe:
+    """The guide, with the settings given; else with lags over two windows and no belief."""
+    if settings.literal:
+        return settings.standard
+    window = settings.features.window
+    fits = 2 * window * course.ground.train.n_channels <= WIDEST
+    lags = settings.lags or (2 * window if fits else guide.lags)
+    return replace(guide, lags=lags, belief_weight=settings.belief_weight or 0.0)
+
+
+def _axes(settings: Settings) -> Iterator[list[Change]]:
+    """The settings that are tried in turn: the values of each, as changes of the best candidate so far.
 
     A ridge on changes leaves less one step ahead, and a ridge on levels often more for trees several steps ahead.
     """
-    if settings.literal:
-        yield lambda candidate: candidate._replace(recipe=settings.standard)
-    else:
-        window = settings.features.window
-        fits = 2 * window * course.ground.train.n_channels <= WIDEST
-        lags = settings.lags or (2 * window if fits else guide.lags)
-        yield _recipe(lags=lags, belief_weight=settings.belief_weight or 0.0)
-        if settings.lags is None:
-            yield _recipe(lags=window)
-        if settings.level_weight == "auto":
-            yield _recipe(level_weight=None)
-    for alpha in RIDGES[1:]:
-        yield partial(_with, alpha=alpha)
-    for leaf in LEAVES[1:]:
-        yield partial(_with, min_leaf=leaf)
-    yield partial(_with, n_features=FEATURES)
+    yield [partial(_with, alpha=alpha) for alpha in RIDGES[1:]]
+    if not settings.literal and settings.lags is None:
+        yield [_recipe(lags=settings.features.window)]
+    if not settings.literal and settings.level_weight == "auto":
+        yield [_recipe(level_weight=None)]
+    yield [partial(_with, min_leaf=leaf) for leaf in LEAVES[1:]]
+    yield [partial(_with, n_features=FEATURES)]
 
 
 def _recipe(**changes: Any) -> Change:

@@ -30,6 +30,8 @@ __all__ = ["NUMBERS"]
 
 CAUTIOUS = 1.0
 """The ridge where there is too little data to choose one."""
+MARGIN = 1.02
+"""See `_hopeless`."""
 WORSE = 2.0
 """See `Strategy.tolerance`."""
 
@@ -53,9 +55,27 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     if settings.learner in ("auto", "rff"):
         tell("random features")
         fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
+        fourier = fourier._replace(hopeless=_hopeless(trials, finished) if settings.belief_weight is None else np.inf)
         third, more = search(courses, fourier, settings.n_rounds, tell, finished)
         finished, trials = [*finished, third], trials + more
     return min(finished, key=lambda run: run.trial().penalised_error), trials  # the first of equals
+
+
+def _hopeless(trials: Sequence[Trial], rivals: Sequence[Run]) -> float:
+    """The error of random features without a belief beyond which a belief would not make them win against the rivals.
+
+    It would have to take off clearly more than a belief takes off the error of linear regression.
+    """
+    linear = [trial for trial in trials if isinstance(trial.candidate.learner, Ridge)]
+    without, with_belief = (
+        min((trial.error for trial in linear if bool(trial.candidate.recipe.belief_weight) is fed), default=np.inf)
+        for fed in (False, True)
+    )
+    if not (0 < with_belief < np.inf and 0 < without < np.inf):
+        return np.inf
+    left = min(1.0, with_belief / without)
+    least = min((run.trial().penalised_error for run in rivals), default=np.inf)
+    return MARGIN * least / left
 
 
 def _cautious(settings: Settings, data: Trajectories) -> Learner[Any]:
