@@ -26,12 +26,12 @@ from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Recipe
 
-__all__ = ["NUMBERS"]
+__all__ = ["NUMBERS", "hopeless"]
 
 CAUTIOUS = 1.0
 """The ridge where there is too little data to choose one."""
 MARGIN = 1.02
-"""See `_hopeless`."""
+"""See `hopeless`."""
 WORSE = 2.0
 """See `Strategy.tolerance`."""
 
@@ -55,13 +55,13 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     if settings.learner in ("auto", "rff"):
         tell("random features")
         fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
-        fourier = fourier._replace(hopeless=_hopeless(trials, finished) if settings.belief_weight is None else np.inf)
+        fourier = fourier._replace(hopeless=hopeless(trials, finished) if settings.belief_weight is None else np.inf)
         third, more = search(courses, fourier, settings.n_rounds, tell, finished)
         finished, trials = [*finished, third], trials + more
     return min(finished, key=lambda run: run.trial().penalised_error), trials  # the first of equals
 
 
-def _hopeless(trials: Sequence[Trial], rivals: Sequence[Run]) -> float:
+def hopeless(trials: Sequence[Trial], rivals: Sequence[Run]) -> float:
     """The error of random features without a belief beyond which a belief would not make them win against the rivals.
 
     It would have to take off clearly more than a belief takes off the error of linear regression.
