@@ -23,14 +23,18 @@ from psimlearn.train.recipe import Recipe
 
 __all__ = ["enough_for_trees", "tree_search"]
 
-RIDGES = (1e-8, 1e-5, 1e-2)
+RIDGES = (1e-8, 1e-5)
 """The weakest ridge of several: see `RidgeAndTrees`."""
-LEAVES = (2, 6, 18)
+LEAVES = (2, 6)
 """The fewest examples in a leaf: few where the data have little noise."""
 FEATURES = 1000
 """Random features beside the ridges: trees are good at later rows, and random features at the next one."""
 FEW, MANY = 3, 12
 """The number of trees on the errors of each ridge while settings are tried, and of the filter chosen."""
+SAMPLE = 6000
+"""The most examples that trees learn from while settings are tried."""
+TRIED = RidgeAndTrees(RIDGES[0], n_trees=FEW, max_rows=SAMPLE)
+"""The learner whose settings are changed."""
 WIDEST = 3000
 """The most columns of lags."""
 ENOUGH_ROWS = 1000
@@ -49,7 +53,7 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
     Returns:
         The winning run, and a trial of everything that was tried.
     """
-    first = Candidate(_first_recipe(courses[0], settings, guide), RidgeAndTrees(RIDGES[0], n_trees=FEW))
+    first = Candidate(_first_recipe(courses[0], settings, guide), TRIED)
     trials = screened([first], courses, tell)
     for axis in _axes(settings):
         for change in axis:
@@ -58,7 +62,7 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
             trials += screened([added], courses, tell) if added != best else []
             if _best(trials) == best:  # values beyond a worse one are left out
                 break
-    (run,) = runs([_with(_best(trials), n_trees=MANY)], courses)
+    (run,) = runs([_with(_best(trials), n_trees=MANY, max_rows=RidgeAndTrees.max_rows)], courses)
     run = advanced(run, settings.n_rounds if run.candidate.recipe.belief_weight else 0, tell)
     if not np.isfinite(run.trial().error):
         raise DivergedError(
