@@ -70,7 +70,10 @@ def made(case: str, n: int = 2) -> Filter:
 
     def regressor() -> Linear | RandomFourier | MeanAndVariance | Forest:
         if "trees" in case:
-            return Forest(linear(r + beside, d), trees(rng, beside), rng.standard_normal((3, d)), r)
+            forest = Forest(linear(r + beside, d), trees(rng, beside), rng.standard_normal((3, d)), r)
+            amplitudes = Linear(rng.standard_normal((14, d)) * 0.02, np.zeros(d))
+            waves = RandomFourier(rng.standard_normal((beside, 7)), False, amplitudes)
+            return replace(forest, waves=waves) if "waves" in case else forest
         if "fourier" not in case:
             plain = linear(r + beside, d)
             return MeanAndVariance(plain) if "variances" in case else plain
@@ -166,6 +169,7 @@ CASES = [
     "linear calibrated started",
     "fourier lags calibrated started filled",
     "trees lags last",
+    "trees waves lags inputs",
     "trees rank inputs feedthrough calibrated hints",
     "symbols",
     "symbols marginals softmax",

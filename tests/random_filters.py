@@ -43,8 +43,11 @@ def regressor(kind: str, p: int, d: int, r: int, rng: np.random.Generator) -> An
 
     if kind == "black box":
         return Wild(rng.standard_normal((p, d)) / p)
-    if kind == "trees":
-        return Forest(linear(p), trees(rng, p - r), rng.uniform(-0.1, 0.1, (3, d)), r)
+    if kind.startswith("trees"):
+        forest = Forest(linear(p), trees(rng, p - r), rng.uniform(-0.1, 0.1, (3, d)), r)
+        amplitudes = Linear(rng.uniform(-0.1, 0.1, (10, d)), np.zeros(d))
+        waves = RandomFourier(rng.standard_normal((p - r, 5)), False, amplitudes)
+        return replace(forest, waves=waves) if kind == "trees and waves" else forest
     if kind.startswith("waves"):
         raw = kind == "waves and raw"
         return RandomFourier(rng.standard_normal((p, 5)), raw, linear(10 + p * raw))

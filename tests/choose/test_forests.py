@@ -48,7 +48,12 @@ def test_trees_beat_a_line_where_the_system_switches() -> None:
     assert isinstance(trees.filter_.regressors[0], Forest)
     assert (error(trees) < [0.3, 0.7] * error(fitted("ridge"))).all()
     assert "trees on its errors" in trees.summary()
-    assert {trial["alpha"] for trial in trees.trials_ if trial["learner"] == "RidgeAndTrees"} == set(forests.RIDGES)
+    tried = [trial for trial in trees.trials_ if trial["learner"] == "RidgeAndTrees"]
+    assert set(forests.RIDGES[:2]) <= {trial["alpha"] for trial in tried} <= set(forests.RIDGES)
+    assert {trial["n_features"] for trial in tried} == {0, forests.FEATURES}
+    assert tried[-1]["error"] == trees.report_["choices"]["error"]
+    said = "two of them on random features too" in trees.summary()
+    assert said is bool(trees.report_["choices"]["n_features"])
     assert trees.report_["radius"] == 0.0  # nothing is fed back
 
 

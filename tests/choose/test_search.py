@@ -11,6 +11,7 @@ import psimlearn.choose.systems
 from oracles import ragged
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
+from psimlearn.choose.numbers import hopeless
 from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_ridge
 from psimlearn.choose.search import screened, search
 from psimlearn.choose.space import Space, Systems
@@ -19,7 +20,8 @@ from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
 from psimlearn.filter import Stack
-from psimlearn.learners import GramSums, Ridge
+from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
+from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, Round, dagger
 from psimlearn.train.ground import ground
@@ -255,6 +257,40 @@ def test_what_diverges_is_infinite_and_does_not_win() -> None:
     assert [trial.error for trial in trials if isinstance(trial.candidate.learner, Refusing)] == [np.inf]
     with pytest.raises(DivergedError, match=r"required one of .* settings with a finite closed-loop error"):
         search(courses(), space._replace(learners=(Refusing(),)), 2, Watch())
+
+
+def test_nothing_races_that_is_hopeless() -> None:
+    plain = Recipe(lags=2, belief_weight=0.0)
+    space = Space((RandomFourierRidge(20),), (plain,), (1e-4, 1e-2), racing_weights=(1.0,), refine=False)
+    least = min(trial.penalised_error for trial in screened(space.candidates(), courses()))
+    for limit, races in ((1.01 * least, True), (0.99 * least, False)):
+        _, trials = search(courses(), space._replace(hopeless=limit), 2, Watch())
+        assert any(trial.candidate.recipe.belief_weight > 0 for trial in trials) is races
+
+
+def test_random_features_race_if_a_belief_could_make_them_win() -> None:
+    """By hand: a belief leaves 0.8 of the error of linear regression."""
+
+    def tried(weight: float, error: float) -> Trial:
+        return Trial(Candidate(Recipe(belief_weight=weight), Ridge()), 0, 0, error, 1)
+
+    (rival,) = runs([Candidate(Recipe(lags=2, belief_weight=0.0), Ridge())], courses())
+    rival = advanced(rival, 0)
+    least = rival.trial().penalised_error
+    trials = [tried(0.0, 1.0), tried(1.0, 0.8), tried(0.3, 0.9), tried(0.0, 1.2)]
+    assert hopeless(trials, [rival]) == pytest.approx(1.02 * least / 0.8)
+    assert hopeless(trials[:1], [rival]) == np.inf  # nothing is known of beliefs
+    assert hopeless([tried(0.0, 1.0), tried(1.0, 3.0)], [rival]) == pytest.approx(1.02 * least)
+    assert hopeless(trials, []) == np.inf
+
+
+def test_learners_that_see_levels_are_doubted_whatever_their_level_weight() -> None:
+    change = Recipe(prior="last", level_weight=0.1)
+    learners = (Ridge(), RandomFourierRidge(), RidgeAndTrees())
+    ridge, *others = (Trial(Candidate(change, learner), 0, 0, 1.0, 4).penalised_error for learner in learners)
+    level = Trial(Candidate(Recipe(prior="last", level_weight=1.0), Ridge()), 0, 0, 1.0, 4).penalised_error
+    assert others == [level, level]
+    assert ridge < level
 
 
 def test_few_recordings_cast_doubt_on_levels() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
-from psimlearn.filter import Forest, Linear
-from psimlearn.filter.forest import AT_ONCE, Trees
+from psimlearn.filter import Forest, Linear, RandomFourier
+from psimlearn.filter.forest import AT_ONCE, MAPPED, Trees
 from psimlearn.learners.trees import stacked_trees
 
 RNG = np.random.default_rng
@@ -56,6 +56,21 @@ def test_a_forest_works_in_two_parts() -> None:
     expected = z @ linear.weights + linear.intercept + trees(z[:, 4:]) @ forest.directions
     np.testing.assert_allclose(forest(z), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(forest.respond(z[:, :4], forest.drive(z[:, 4:])), expected, rtol=0, atol=1e-12)
+
+
+def test_random_features_see_what_the_trees_see() -> None:
+    rng = RNG(4)
+    x, y = examples(200, k=5)
+    trees = stacked_trees(ExtraTreesRegressor(5, random_state=0).fit(x, y).estimators_)
+    linear, amplitudes = (Linear(rng.standard_normal((rows, 6)), np.zeros(6)) for rows in (9, 14))
+    waves = RandomFourier(rng.standard_normal((5, 7)), False, amplitudes)
+    forest = Forest(linear, trees, rng.standard_normal((3, 6)), 4, waves)
+    z = rng.standard_normal((MAPPED // 14 + 50, 9))  # more rows than are mapped at a time
+    angles = z[:, 4:] @ waves.directions
+    mapped = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) @ amplitudes.weights
+    expected = z @ linear.weights + trees(z[:, 4:]) @ forest.directions + mapped
+    np.testing.assert_allclose(forest(z), expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(forest.respond(z[:, :4], forest.drive(z[:, 4:])), expected, rtol=0, atol=1e-10)
 
 
 def test_a_row_that_is_not_finite_has_no_answer() -> None:

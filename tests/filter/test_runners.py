@@ -41,7 +41,17 @@ from psimlearn.train.unrolled import closed_loop, fixed_of, form_of, parts_of, w
 from random_filters import RNG, WINDOW, N, drawn, made
 
 CLOSE = 1e-10
-KINDS = ["linear", "opened", "waves", "waves and raw", "variances", "black box", "two in turn", "trees"]
+KINDS = [
+    "linear",
+    "opened",
+    "waves",
+    "waves and raw",
+    "variances",
+    "black box",
+    "two in turn",
+    "trees",
+    "trees and waves",
+]
 FEATURES: dict[str, Features] = {
     "stack": Stack(WINDOW),
     "squares": StackSquares(WINDOW),

@@ -11,7 +11,7 @@ from oracles import stacked_ridge
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Forest
 from psimlearn.learners import Ridge
-from psimlearn.learners.trees import STRONGER, RidgeAndTrees, SumsAndSample
+from psimlearn.learners.trees import FOURIER_RIDGES, STRONGER, RidgeAndTrees, SumsAndSample
 
 RNG = np.random.default_rng
 FED = 2
@@ -70,6 +70,39 @@ def test_several_ridges_are_averaged() -> None:
         alone = replace(fitted.trees, roots=roots)(z[:, FED:]) @ fitted.directions
         errors = y - ridge.predict(z)
         assert np.mean((errors - alone) ** 2) < 0.3 * np.mean(errors**2)  # leaves of two examples fit closely
+
+
+def test_ridges_on_random_features_join_the_mean() -> None:
+    """Regressions on cosines and sines of scikit-learn's ridge; without the features the others stay as they were."""
+    (z, y), (new, _) = examples(noise=0.5), examples(seed=1)
+    plain, learner = prepared(n_trees=5), prepared(n_trees=5, n_features=60)
+    fitted = learner.solve(learner.summarise(z, y))
+    assert plain.solve(plain.summarise(z, y)).waves is None
+    assert learner.frequencies is not None
+    half = learner.frequencies.shape[1]
+
+    def seen(rows: np.ndarray) -> np.ndarray:
+        angles = rows[:, FED:] @ learner.frequencies
+        return np.concatenate([np.cos(angles) / np.sqrt(half), np.sin(angles) / np.sqrt(half), rows], axis=1)
+
+    told = [stacked_ridge(z, y, 1e-3).predict(new)]
+    told += [stacked_ridge(seen(z), y, alpha).predict(seen(new)) for alpha in FOURIER_RIDGES]
+    assert fitted.waves is not None
+    smooth = fitted.linear(new) + fitted.waves(new[:, FED:])
+    np.testing.assert_allclose(smooth, np.mean(told, axis=0), rtol=0, atol=1e-8)
+    assert len(fitted.trees.roots) == 3 * 5
+    moved = new + np.where(np.arange(6) < FED, 1.0, 0.0)  # another belief moves the linear part only
+    np.testing.assert_allclose(fitted(moved) - fitted(new), fitted.linear(moved) - fitted.linear(new), atol=1e-12)
+
+
+def test_random_features_are_no_more_than_examples() -> None:
+    z, y = examples(21)
+    learner = RidgeAndTrees(n_trees=2, n_features=1000).prepare(z, RNG(0))
+    assert learner.frequencies is not None
+    assert learner.frequencies.shape == (6, 10)
+    again = learner.prepare(examples()[0], RNG(1))
+    assert again.frequencies is learner.frequencies  # frozen
+    assert np.isfinite(learner.solve(learner.summarise(z, y))(z)).all()
 
 
 def test_the_sample_is_the_same_in_any_grouping() -> None:
@@ -143,6 +176,7 @@ def test_errors_that_are_nothing_need_no_trees() -> None:
         {"max_rows": 1},
         {"seed": -1},
         {"n_trees": 10**9},
+        {"n_features": -2},
     ],
 )
 def test_settings_without_meaning(settings: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from psimlearn.learners import Learner
+from psimlearn.learners import Learner, RandomFourierRidge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.train.derived import OnSums
@@ -62,7 +62,8 @@ class Trial(NamedTuple):
         """The error that ranks candidates: predictions that depend on levels cost a little more with few recordings.
 
         A new recording may have its particular offset, and few recordings tell little about offsets: those held out
-        are not quite new, since settings and units were made with them at hand. Beliefs about symbols that are mostly
+        are not quite new, since settings and units were made with them at hand. Random features and trees see levels
+        whatever the level weight of the ridges beside them is. Beliefs about symbols that are mostly
         contexts have to be a little better: smaller differences in nats are chance. A filter that does not forget its
         start has to be far better.
         """
@@ -71,7 +72,8 @@ class Trial(NamedTuple):
             return self.error * (1 + DOUBT * learner.floor)
         if not self.forgets:
             return self.error + UNSTABLE * abs(self.error)  # a likelihood may be negative
-        dependence = 1.0 if recipe.level_weight is None else min(recipe.level_weight, 1.0)
+        sees_levels = recipe.level_weight is None or isinstance(learner, RandomFourierRidge | RidgeAndTrees)
+        dependence = 1.0 if sees_levels else min(recipe.level_weight or 0.0, 1.0)
         doubt = OFFSETS / self.n_recordings**2 if self.n_recordings > 1 else 0.0
         return self.error * (1 + doubt * dependence)
 
@@ -82,6 +84,7 @@ class Trial(NamedTuple):
             "learner": type(learner).__name__,
             "alpha": learner.alpha if isinstance(learner, RidgeAndTrees) else self.candidate.alpha,
             "bandwidth_factor": getattr(learner, "bandwidth_factor", None),
+            "n_features": getattr(learner, "n_features", None),
             "floor": getattr(learner, "floor", None),
             "strength": getattr(learner, "strength", None),
             "lags": recipe.lags,

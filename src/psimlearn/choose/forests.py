@@ -1,11 +1,12 @@
-"""The search for trees: ridges and leaves are tried with few trees, and the best grows many.
+"""The search for trees: settings are changed one after the other with few trees, and the best grows many.
 
 The trees do not see the belief, and are tried without one: a filter that feeds back what trees remember of the training
 recordings would learn to trust its beliefs too much.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,14 @@ RIDGES = (1e-8, 1e-5)
 """The weakest ridge of several: see `RidgeAndTrees`."""
 LEAVES = (2, 6)
 """The fewest examples in a leaf: few where the data have little noise."""
+FEATURES = 1000
+"""Random features beside the ridges: trees are good at later rows, and random features at the next one."""
 FEW, MANY = 3, 12
 """The number of trees on the errors of each ridge while settings are tried, and of the filter chosen."""
+SAMPLE = 6000
+"""The most examples that trees learn from while settings are tried."""
+TRIED = RidgeAndTrees(RIDGES[0], n_trees=FEW, max_rows=SAMPLE)
+"""The learner whose settings are changed."""
 WIDEST = 3000
 """The most columns of lags."""
 ENOUGH_ROWS = 1000
@@ -46,11 +53,16 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
     Returns:
         The winning run, and a trial of everything that was tried.
     """
-    recipes = _recipes(courses[0], settings, guide)
-    kinds = [Candidate(recipe, RidgeAndTrees(alpha, n_trees=FEW)) for recipe in recipes for alpha in RIDGES]
-    trials = screened(kinds, courses, tell)
-    trials += screened([_with(_best(trials), min_leaf=leaf) for leaf in LEAVES[1:]], courses, tell)
-    (run,) = runs([_with(_best(trials), n_trees=MANY)], courses)
+    first = Candidate(_first_recipe(courses[0], settings, guide), TRIED)
+    trials = screened([first], courses, tell)
+    for axis in _axes(settings):
+        for change in axis:
+            best = _best(trials)
+            added = change(best)
+            trials += screened([added], courses, tell) if added != best else []
+            if _best(trials) == best:  # values beyond a worse one are left out
+                break
+    (run,) = runs([_with(_best(trials), n_trees=MANY, max_rows=RidgeAndTrees.max_rows)], courses)
     run = advanced(run, settings.n_rounds if run.candidate.recipe.belief_weight else 0, tell)
     if not np.isfinite(run.trial().error):
         raise DivergedError(
@@ -60,19 +72,36 @@ def tree_search(courses: Sequence[Course], settings: Settings, guide: Recipe, te
     return run, [*trials, run.trial()]
 
 
-def _recipes(course: Course, settings: Settings, guide: Recipe) -> list[Recipe]:
-    """The guide, with the settings given; else with lags over two windows and no belief, on levels and on changes.
+Change = Callable[[Candidate], Candidate]
 
-    A ridge on changes leaves less one step ahead, and a ridge on levels often more for trees several steps ahead.
-    """
+
+def _first_recipe(course: Course, settings: Settings, guide: Recipe) -> Recipe:
+    """The guide, with the settings given; else with lags over two windows and no belief."""
     if settings.literal:
-        return [settings.standard]
+        return settings.standard
     window = settings.features.window
     fits = 2 * window * course.ground.train.n_channels <= WIDEST
     lags = settings.lags or (2 * window if fits else guide.lags)
-    recipe = replace(guide, lags=lags, belief_weight=settings.belief_weight or 0.0)
-    levels = {recipe.level_weight, None} if settings.level_weight == "auto" else {recipe.level_weight}
-    return [replace(recipe, level_weight=level) for level in sorted(levels, key=str)]
+    return replace(guide, lags=lags, belief_weight=settings.belief_weight or 0.0)
+
+
+def _axes(settings: Settings) -> Iterator[list[Change]]:
+    """The settings that are tried in turn: the values of each, as changes of the best candidate so far.
+
+    A ridge on changes leaves less one step ahead, and a ridge on levels often more for trees several steps ahead.
+    """
+    yield [partial(_with, alpha=alpha) for alpha in RIDGES[1:]]
+    if not settings.literal and settings.lags is None:
+        yield [_recipe(lags=settings.features.window)]
+    if not settings.literal and settings.level_weight == "auto":
+        yield [_recipe(level_weight=None)]
+    yield [partial(_with, min_leaf=leaf) for leaf in LEAVES[1:]]
+    yield [partial(_with, n_features=FEATURES)]
+
+
+def _recipe(**changes: Any) -> Change:
+    """A change of the recipe."""
+    return lambda candidate: candidate._replace(recipe=replace(candidate.recipe, **changes))
 
 
 def _best(trials: Sequence[Trial]) -> Candidate:

@@ -26,10 +26,12 @@ from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.recipe import Recipe
 
-__all__ = ["NUMBERS"]
+__all__ = ["NUMBERS", "hopeless"]
 
 CAUTIOUS = 1.0
 """The ridge where there is too little data to choose one."""
+MARGIN = 1.02
+"""See `hopeless`."""
 WORSE = 1.005
 """See `Strategy.tolerance`."""
 
@@ -45,16 +47,35 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     else:
         trials = screened(linear.candidates(), courses, tell)
         guide = min(trials, key=lambda t: t.penalised_error).candidate.recipe
+    # trees before random features, whose rounds cost most: those that trail the trees end early
+    if settings.learner == "trees" or (settings.learner == "auto" and enough_for_trees(courses, settings)):
+        tell("trees")
+        second, more = tree_search(courses, settings, guide, tell)
+        finished, trials = [*finished, second], trials + more
     if settings.learner in ("auto", "rff"):
         tell("random features")
         fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
-        second, more = search(courses, fourier, settings.n_rounds, tell, finished)
-        finished, trials = [*finished, second], trials + more
-    if settings.learner == "trees" or (settings.learner == "auto" and enough_for_trees(courses, settings)):
-        tell("trees")
-        third, more = tree_search(courses, settings, guide, tell)
+        fourier = fourier._replace(hopeless=hopeless(trials, finished) if settings.belief_weight is None else np.inf)
+        third, more = search(courses, fourier, settings.n_rounds, tell, finished)
         finished, trials = [*finished, third], trials + more
     return min(finished, key=lambda run: run.trial().penalised_error), trials  # the first of equals
+
+
+def hopeless(trials: Sequence[Trial], rivals: Sequence[Run]) -> float:
+    """The error of random features without a belief beyond which a belief would not make them win against the rivals.
+
+    It would have to take off clearly more than a belief takes off the error of linear regression.
+    """
+    linear = [trial for trial in trials if isinstance(trial.candidate.learner, Ridge)]
+    without, with_belief = (
+        min((trial.error for trial in linear if bool(trial.candidate.recipe.belief_weight) is fed), default=np.inf)
+        for fed in (False, True)
+    )
+    if not (0 < with_belief < np.inf and 0 < without < np.inf):
+        return np.inf
+    left = min(1.0, with_belief / without)
+    least = min((run.trial().penalised_error for run in rivals), default=np.inf)
+    return MARGIN * least / left
 
 
 def _cautious(settings: Settings, data: Trajectories) -> Learner[Any]:

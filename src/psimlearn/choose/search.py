@@ -107,7 +107,7 @@ def _raced(
     """
     # without a belief nothing changes from round to round: what was screened is final
     final = [t.candidate for t in kinds if t.candidate.recipe.belief_weight == 0][:1]
-    entrants = _racing(kinds, space)
+    entrants = _racing(kinds, space) if kinds[0].penalised_error <= space.hopeless else []
     begun = {run.candidate: run for run in runs([*final, *entrants], courses)}
     finished = [advanced(begun[candidate], 0) for candidate in final]
     rivals = [*rivals, *finished]

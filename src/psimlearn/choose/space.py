@@ -1,6 +1,7 @@
 """The candidates of a search, as a value."""
 
 from itertools import product
+from math import inf
 from typing import Any, NamedTuple
 
 from psimlearn.choose.candidates import Candidate
@@ -40,6 +41,8 @@ class Space(NamedTuple):
     """Candidates to be tried as they are, beside every combination."""
     systems: Systems | None = None
     """Linear systems whose filters begin courses of their own, if any."""
+    hopeless: float = inf
+    """The error before the first round beyond which no candidate races: no belief would make up for it."""
     close: float = 0.0
     """The error, relative to the best, up to which runners with other lags go on after the race as well."""
 

@@ -155,7 +155,10 @@ def _chosen(report: Mapping[str, Any]) -> str:
     choices = report["choices"]
     ridge = "" if choices["alpha"] is None else f", ridge {choices['alpha']:.0e}"
     bandwidth = "" if choices["bandwidth_factor"] is None else f", bandwidth factor {choices['bandwidth_factor']:g}"
-    learner = LEARNERS.get(choices["learner"], choices["learner"]) + ridge + bandwidth
+    known = LEARNERS.get(choices["learner"], choices["learner"])
+    if choices["learner"] == "RidgeAndTrees" and choices.get("n_features"):  # files of earlier versions do not say
+        known = known.replace(",", ", two of them on random features too,", 1)
+    learner = known + ridge + bandwidth
     if report["units"] == NATS:
         return f"{learner}; contexts of {choices['lags']}, {choices['floor'] or 0:.2g} of every belief"
     level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"

@@ -107,10 +107,15 @@ NODES = ("feature", "left", "right", "roots")
 TREES = (*NODES, "threshold", "values")
 
 
-def _forest() -> RegressorKind:
+def _forest(*, waves: bool) -> RegressorKind:
+    """Trees beside a linear map, with or without random features of what the trees see."""
+
     def arrays(forest: Forest) -> Arrays:
         trees = {name: getattr(forest.trees, name).astype(np.float32) for name in TREES}
-        return trees | {"directions": forest.directions} | linear_arrays(forest.linear)
+        parts = trees | {"directions": forest.directions} | linear_arrays(forest.linear)
+        if forest.waves is None:
+            return parts
+        return parts | {"frequencies": forest.waves.directions, "amplitudes": forest.waves.linear.weights}
 
     def shapes(group: Group, known: Known) -> Shapes:
         leaves, trees, s = group.size("values"), group.size("roots"), group.size("values", 1)
@@ -119,21 +124,29 @@ def _forest() -> RegressorKind:
         require(some, f"{group.name}: required from {trees} leaves, one a tree, to 2^24, received {leaves}")
         nodes: Shapes = dict.fromkeys(("feature", "threshold", "left", "right"), (splits,))
         nodes |= {"roots": (trees,), "values": (leaves, s), "directions": (s, known.d)}
+        if waves:
+            half = group.size("frequencies", 1)
+            nodes |= {"frequencies": (known.n_beside, half), "amplitudes": (2 * half, known.d)}
         return nodes | linear_shapes(known.p, known.d)
 
     def agrees(group: Group, known: Known) -> None:
         feature = group.arrays["feature"]
         group.require("feature", (feature >= 0) & (feature < known.n_beside), f"inputs from 0 to {known.n_beside - 1}")
 
+    def build(group: Group, known: Known) -> Forest:
+        mapped = _waves(group, known) if waves else None
+        return Forest(linear(group), _trees(group), group.arrays["directions"], known.r, mapped)
+
     codec: Codec[Forest, Known] = Codec(
-        arrays=arrays,
-        shapes=shapes,
-        check=_check_forest,
-        agrees=agrees,
-        build=lambda group, known: Forest(linear(group), _trees(group), group.arrays["directions"], known.r),
-        single=TREES,
+        arrays=arrays, shapes=shapes, check=_check_forest, agrees=agrees, build=build, single=TREES
     )
-    return RegressorKind(lambda regressor: type(regressor) is Forest, codec)
+    return RegressorKind(lambda regressor: type(regressor) is Forest and (regressor.waves is not None) is waves, codec)
+
+
+def _waves(group: Group, known: Known) -> RandomFourier:
+    """The random features; their intercept is a part of the linear map."""
+    amplitudes = Linear(group.arrays["amplitudes"], np.zeros(known.d))
+    return RandomFourier(group.arrays["frequencies"], raw_inputs=False, linear=amplitudes)
 
 
 def _check_forest(group: Group) -> None:
@@ -238,7 +251,8 @@ REGRESSORS: dict[str, RegressorKind] = {
     "RandomFourier": _random_fourier(raw_inputs=False),
     "RandomFourier with raw inputs": _random_fourier(raw_inputs=True),
     "MeanAndVariance": _mean_and_variance(),
-    "Forest": _forest(),
+    "Forest": _forest(waves=False),
+    "Forest with random features": _forest(waves=True),
     "Projected": _projected(),
     "Conditional": _conditional("simplex"),
     "Conditional by softmax": _conditional("softmax"),

@@ -1,8 +1,8 @@
 """Trees beside a linear map: plain arrays, run with numpy alone.
 
-A step computes B(z) = W z + b + D'f(known): the linear map sees all of z, the trees see the observations and inputs in
-it, and not the belief. So the trees of all rows of a recording are computed at once, ahead of the recursion, and the
-recursion itself stays linear.
+A step computes B(z) = W z + b + D'f(known) + V'w(known): the linear map sees all of z, the trees f and the random
+features w, if there are any, see the observations and inputs in it, and not the belief. So trees and random features of
+all rows of a recording are computed at once, ahead of the recursion, and the recursion itself stays linear.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psimlearn.filter.regressors import Drive, Linear
+from psimlearn.filter.regressors import Drive, Linear, RandomFourier
 from psimlearn.shapes import Float, Int
 
 __all__ = ["MOST_DEPTH", "Forest", "Trees"]
@@ -22,6 +22,8 @@ AT_ONCE = 1 << 16
 """The number of (row, tree) pairs that descend together, so that they stay in cache."""
 STRIDE = 8
 """The number of splits after which pairs that have reached a leaf are left out."""
+MAPPED = 1 << 20
+"""The number of random features that are computed at a time: bounds memory."""
 SUMMED = 1 << 20
 """The number of leaf values that are gathered at a time: bounds memory."""
 
@@ -108,7 +110,7 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """z -> linear(z) + trees(known) @ directions, where known are the last columns of z, beside the belief."""
+    """z -> linear(z) + trees(known) @ directions + waves(known), where known are the columns of z beside the belief."""
 
     linear: Linear
     trees: Trees
@@ -116,6 +118,8 @@ class Forest:
     """The outputs in which the trees speak: few directions hold most of the errors that a linear map leaves."""
     n_fed: int
     """The number of columns of z that come from the belief, which the trees do not see."""
+    waves: RandomFourier | None = None
+    """A map of random features of the known columns alone, if there is one."""
 
     def __call__(self, z: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b q"]:
         """Predict one output row for each input row."""
@@ -134,4 +138,9 @@ class Forest:
         return np.asarray(self.linear.respond(fed, drive))
 
     def _corrections(self, known: Float[np.ndarray, "b k"]) -> Float[np.ndarray, "b q"]:
-        return np.asarray(self.trees(known) @ self.directions)
+        y = np.asarray(self.trees(known) @ self.directions)
+        if self.waves is not None:
+            rows = max(1, MAPPED // len(self.waves.linear.weights))
+            for i in range(0, len(known), rows):
+                y[i : i + rows] += self.waves(known[i : i + rows])
+        return y

@@ -2,8 +2,9 @@
 
 The ridge extrapolates and is right about small changes; the trees remember how known situations went on. A weak ridge
 leaves little to the trees, a strong one nearly all: there are several, each with its trees, and the mean of them all is
-better than any. The ridges work on sums of all examples. The trees work on a sample of them, so that memory and cost do
-not grow with the rounds.
+better than any. Some of them may see random Fourier features too: these are best about the next row, and trees about
+later ones, and the mean has the best of both. The ridges work on sums of all examples. Random features and trees work
+on a sample of them, so that memory and cost do not grow with the rounds.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.checks import number, seed, whole
-from psimlearn.filter import Linear
+from psimlearn.filter import Linear, RandomFourier
 from psimlearn.filter.forest import MOST_DEPTH, Forest, Trees
+from psimlearn.learners.fourier import CHUNK, MOST_FEATURES, RandomFourierRidge
 from psimlearn.learners.learner import Y, Z
 from psimlearn.learners.ridge import Coordinates, GramSums, Ridge
 from psimlearn.shapes import Float, Int
@@ -23,6 +25,8 @@ __all__ = ["STRONGER", "RidgeAndTrees", "SumsAndSample", "stacked_trees"]
 
 STRONGER = 200.0
 """The factor from one ridge to the next."""
+FOURIER_RIDGES = (1e-5, 1e-3)
+"""The ridges of the regressions on random features."""
 MOST_RIDGES, MOST_TREES = 20, 10_000
 """The most ridges, and trees on the errors of each: a slip of the keyboard would grow them for ever."""
 SPREAD = 0.5
@@ -50,7 +54,7 @@ class SumsAndSample(NamedTuple):
 class RidgeAndTrees:
     """The mean of ridge regressions, each with extremely randomised trees on its errors.
 
-    The ridges see all of z; the trees see all of it but the belief.
+    The ridges see all of z; the trees and the random features see all of it but the belief.
 
     Args:
         alpha: the weakest ridge, as in `Ridge`; each further one is `STRONGER` times as strong.
@@ -60,6 +64,8 @@ class RidgeAndTrees:
         max_inputs: the most inputs of which a split tries one threshold each.
         max_rows: the trees learn from a sample of at most this many examples.
         seed: the seed of the trees; drawn by `prepare` if not given.
+        n_features: the number of random Fourier features, no more than examples to learn from; two further ridges, with
+            their trees, see them beside z. 0 for none.
     """
 
     alpha: float = 1e-8
@@ -69,10 +75,13 @@ class RidgeAndTrees:
     max_inputs: int = 40
     max_rows: int = 20_000
     seed: int | None = None
+    n_features: int = 0
     coordinates: Coordinates | None = field(default=None, compare=False, repr=False)
     """Coordinates of the ridge, as in `Ridge`."""
     n_fed: int = field(default=0, compare=False, repr=False)
     """The number of columns of z that come from the belief; set by trainers before they call `prepare`."""
+    frequencies: Float[np.ndarray, "k half"] | None = field(default=None, compare=False, repr=False)
+    """The random directions among the columns that the trees see, frozen by `prepare`."""
 
     def __post_init__(self) -> None:
         """Refuse settings that have no meaning."""
@@ -83,10 +92,19 @@ class RidgeAndTrees:
         whole(self.max_inputs, "max_inputs")
         whole(self.max_rows, "max_rows", 2)
         seed(self.seed)
+        whole(self.n_features, "n_features", 0, MOST_FEATURES)
 
     def prepare(self, z: Z, rng: np.random.Generator) -> "RidgeAndTrees":
-        """Freeze the seed of the trees."""
-        return self if self.seed is not None else replace(self, seed=int(rng.integers(2**31)))
+        """Freeze the seed of the trees, and the random directions if there are any."""
+        frozen = self if self.seed is not None else replace(self, seed=int(rng.integers(2**31)))
+        n = 2 * (min(self.n_features, len(z)) // 2)
+        if not n or self.frequencies is not None:
+            return frozen
+        known = slice(self.n_fed, None)
+        kernel = None if self.coordinates is None else self.coordinates.kernel[known, known]
+        beside = None if kernel is None else Coordinates(kernel, kernel)
+        drawn = RandomFourierRidge(n, coordinates=beside).prepare(z[:, known], np.random.default_rng(frozen.seed))
+        return replace(frozen, frequencies=drawn.directions)
 
     def summarise(self, z: Z, y: Y, same: tuple[int, SumsAndSample] | None = None) -> SumsAndSample:
         """The sums of these examples, and the sample of them."""
@@ -104,7 +122,10 @@ class RidgeAndTrees:
         """The ridge regressions of all examples, and trees on their errors for the sample."""
         alphas = self.alpha * STRONGER ** np.arange(self.n_ridges)
         linears = [replace(self._ridge, alpha=float(alpha)).solve(stats.sums) for alpha in alphas]
-        errors = np.stack([stats.y - linear(stats.z) for linear in linears])
+        mapped = self._on_waves(stats)
+        errors = np.stack(
+            [stats.y - each(stats.z) for each in linears] + [stats.y - _called(m, stats.z) for m in mapped]
+        )
         weights = np.mean(errors**2, axis=(0, 1)) ** (SPREAD / 2)
         weights = np.where(weights > 0, weights, 1.0)
         errors /= weights
@@ -112,7 +133,29 @@ class RidgeAndTrees:
         known = stats.z[:, self.n_fed :]
         forests = [self.grown(known, part @ directions.T, i) for i, part in enumerate(errors)]
         trees = stacked_trees([tree for forest in forests for tree in forest.estimators_])
-        return Forest(_mean(linears), trees, directions * weights, self.n_fed)
+        linear = _mean([*linears, *(_raw_part(each) for each in mapped)])
+        return Forest(linear, trees, directions * weights, self.n_fed, self._waves(mapped))
+
+    def _on_waves(self, stats: SumsAndSample) -> list[RandomFourier]:
+        """The ridge regressions of the sample on random features and z."""
+        if self.frequencies is None:
+            return []
+        unseen = np.zeros((self.n_fed, self.frequencies.shape[1]))
+        learner = RandomFourierRidge(
+            2 * self.frequencies.shape[1],
+            coordinates=self.coordinates,
+            directions=np.concatenate([unseen, self.frequencies]),
+        )
+        sums = learner.summarise(stats.z, stats.y)
+        return [replace(learner, alpha=alpha).solve(sums) for alpha in FOURIER_RIDGES]
+
+    def _waves(self, mapped: Sequence[RandomFourier]) -> RandomFourier | None:
+        """What random features contribute to the mean of all regressions."""
+        if self.frequencies is None:
+            return None
+        width = 2 * self.frequencies.shape[1]
+        amplitudes = sum(each.linear.weights[:width] for each in mapped) / (self.n_ridges + len(mapped))
+        return RandomFourier(self.frequencies, False, Linear(amplitudes, np.zeros(amplitudes.shape[1])))
 
     def grown(self, known: Float[np.ndarray, "b k"], errors: Float[np.ndarray, "b s"], number: int = 0) -> Any:
         """A fitted forest of scikit-learn, for the errors of one of the ridges."""
@@ -170,6 +213,16 @@ def _below(threshold: Float[np.ndarray, " splits"]) -> Float[np.ndarray, " split
     """The largest numbers of float32 that are not above: float32 numbers go the same ways at these thresholds."""
     nearest = threshold.astype(np.float32)
     return np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest).astype(np.float64)
+
+
+def _called(regressor: RandomFourier, z: Z) -> Y:
+    """The outputs for all rows, some rows at a time: bounds the memory of random features."""
+    return np.concatenate([regressor(z[i : i + CHUNK]) for i in range(0, len(z), CHUNK)])
+
+
+def _raw_part(regressor: RandomFourier) -> Linear:
+    """The part of a map of random features and z that is linear in z."""
+    return replace(regressor.linear, weights=regressor.linear.weights[2 * regressor.directions.shape[1] :])
 
 
 def _mean(maps: Sequence[Linear]) -> Linear:
