@@ -70,6 +70,11 @@ def error_table(
     return table
 
 
+BEGINS = {
+    "any moment": "gains of their own; recordings begin at any moment",
+    "first rows": "gains of their own; recordings begin in a way of their own",
+}
+"""How recordings begin, in words; filters of most other learners, and of earlier versions, do not know it."""
 LEVEL = 5e-4
 """Errors that differ by less than this share would be printed as the same."""
 
@@ -109,6 +114,7 @@ def summarised(report: Mapping[str, Any]) -> str:
             f"in loop    {report['clipped']:.1%} of beliefs on the edge of the box{outside}, "
             f"{counted(report['dropped'], 'row')} dropped{radius}"
         ),
+        *([f"first rows {BEGINS[choices['begins']]}"] if choices.get("begins") else []),
         "",
         f"held-out error by steps ahead, in {unit}{', inputs to come known' if data['inputs'] else ''}:",
     ]
