@@ -32,6 +32,8 @@ __all__ = ["SAMPLE_ROWS", "fitted_on_shards"]
 
 SAMPLE_ROWS = 100_000
 """The rows on which settings are chosen, unless another number is given."""
+SPOILT = 2.0
+"""A filter of all shards is dropped if its error on held-out rows is so many times that of the filter chosen."""
 WORSE = "trained on all shards the filter got worse in closed loop, or does not forget; the one of the sample is kept"
 
 
@@ -71,7 +73,7 @@ def fitted_on_shards(
     begun = _begun(catalogue, choice, settings, seed, tell, engine, kept_out)
     final = _trained(begun, choice, settings, tell, journal)
     last = final.round
-    if not as_good(last, choice.winners[0], NUMBERS.tolerance):  # only now the sample trains a filter
+    if not as_good(last, choice.winners[0], SPOILT):  # only now the sample trains a filter
         fallen_back = completed(found, settings, seed, tell, journal)
         return fallen_back._replace(report=fallen_back.report | {"notes": [*fallen_back.report["notes"], WORSE]})
     filter = opened_alike(last.filter, choice, sample)

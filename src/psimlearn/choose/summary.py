@@ -71,8 +71,8 @@ def error_table(
 
 
 BEGINS = {
-    "any moment": "gains of their own; recordings begin at any moment",
-    "first rows": "gains of their own; recordings begin in a way of their own",
+    "any moment": "gains of their own, learnt from all rows: recordings begin at any moment",
+    "first rows": "gains of their own, learnt from first rows",
 }
 """How recordings begin, in words; filters of most other learners, and of earlier versions, do not know it."""
 LEVEL = 5e-4

@@ -195,7 +195,7 @@ def hints_at(
     belief: Float[np.ndarray, "b d"],
     observed: Float[np.ndarray, "b q"],
     u: Float[np.ndarray, "b p"],
-    corrected: Float[np.ndarray, "b h"] | None = None,
+    corrected: Float[np.ndarray, "some h"] | None = None,
 ) -> Float[np.ndarray, "b h"]:
     """The hints at one row of each stream, given the arrays of `Rollout.known`.
 
