@@ -35,7 +35,7 @@ PATIENCE = 6
 """The rounds without a better one after which a run ends."""
 WIDE = 400
 """The inputs of a regression from which fewer ridges are tried."""
-BEHIND, BEHIND_WIDE = 1.05, 1.005
+BEHIND, BEHIND_WIDE = 1.05, 1.001
 """The error, relative to that of a rival in the same round, beyond which a run ends that would not catch up.
 
 Rounds of wide regressions take long, so that runs which are a little behind and gain next to nothing end too.
