@@ -21,8 +21,8 @@ __all__ = ["beginnings", "opened", "opened_alike"]
 WAYS: tuple[Begins, ...] = ("any moment", "first rows")
 
 
-WORSE = 1.01
-"""Squared errors of first rows may be so many times larger: up to there the difference is noise."""
+WORSE = 1.05
+"""Squared errors of first rows may be so many times larger: with tens of recordings, such a difference is noise."""
 CLEARLY = 2.0
 """Standard errors by which first rows have to be more likely if they begin in a way of their own."""
 

@@ -20,7 +20,7 @@ from psimlearn.filter.doubt import Doubt, Given, conditioned, moved
 from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.folded import Map, foldable, folded_map
 from psimlearn.filter.learnt import Learnt, remembered
-from psimlearn.filter.opening import Opened, opened
+from psimlearn.filter.opening import Opened, first_gains
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.spreads import Kind, kind_of
 from psimlearn.filter.step import Feedback, State, expected, inputs
@@ -236,7 +236,9 @@ def innovations(filter: Learnt) -> Innovations:
     if opening is None or not opens(filter):
         return model
     running, root = model.transition(np.empty((1, 0)), np.zeros(1, dtype=bool)), of_memory(filter, opening.root)
-    return replace(model, first_noise=noise, opened=opened(model.kind, root, noise, running, model.r, filter.lags - 1))
+    return replace(
+        model, first_noise=noise, opened=first_gains(model.kind, root, noise, running, model.r, filter.lags - 1)
+    )
 
 
 def _read(filter: Learnt, m: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b q"]:

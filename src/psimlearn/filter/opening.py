@@ -18,7 +18,7 @@ from psimlearn.filter.doubt import Doubt, stacked
 from psimlearn.filter.spreads import Kind
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["Opened", "Opening", "opened"]
+__all__ = ["Opened", "Opening", "first_gains"]
 
 LITTLE = 1e-3
 """Doubt that adds at most this share to the variance of every channel is dropped."""
@@ -85,7 +85,7 @@ class Opened(NamedTuple):
         return out
 
 
-def opened(
+def first_gains(
     kind: Kind,
     root: Float[np.ndarray, "s k"],
     V: Float[np.ndarray, "n n"],

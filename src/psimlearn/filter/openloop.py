@@ -9,10 +9,10 @@ from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.shapes import Float
 
-__all__ = ["Opened", "open_rows"]
+__all__ = ["FirstRows", "open_rows"]
 
 
-class Opened(NamedTuple):
+class FirstRows(NamedTuple):
     """First rows that were taken."""
 
     rows: int
@@ -23,7 +23,7 @@ class Opened(NamedTuple):
     """The memory of the recordings that go on, after these rows."""
 
 
-def open_rows(filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"]) -> Opened:
+def open_rows(filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"]) -> FirstRows:
     """Take the first rows of all recordings, in which nothing is missing.
 
     Args:
@@ -46,4 +46,4 @@ def open_rows(filter: Learnt, layout: Layout, z: Float[np.ndarray, "rows p"]) ->
     now = blocks[ages] if ages < len(blocks) else slice(0)
     S = S[: now.stop - (now.start or 0)]
     z[now, :r] = S[:, :r]
-    return Opened(ages, hints, S)
+    return FirstRows(ages, hints, S)

@@ -133,7 +133,8 @@ def _opening(
 ) -> Filter | None:
     """The filter with this distribution of its memory before the first row; None if its memory never moved."""
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
-    kept = values > FAINT * values.max(initial=0.0)
+    rounding = (1e-12 * np.abs(np.concatenate([initial, older.ravel()])).max()) ** 2
+    kept = values > max(FAINT * values.max(), rounding)
     if not kept.any():
         return None
     return replace(filter, initial=initial, opening=Opening(older, vectors[:, kept] * np.sqrt(values[kept])))

@@ -1,0 +1,92 @@
+"""Whether a filter learns how recordings begin: by held-out first rows, and never against a setting."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gap_systems import FAMILIES
+from psimlearn.datasets import random_system
+from psimlearn.estimator.psim import PSIM
+from psimlearn.filter import Filter, Linear
+from psimlearn.recordings.shards import Shards
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train import Recipe
+from psimlearn.train.openings import can_open, first_errors, with_opening
+
+RNG = np.random.default_rng
+GIVEN: dict[str, Any] = {"window": 2, "n_rounds": 4, "lags": 1, "prior": "mean", "init": "history", "random_state": 0}
+
+
+def stationary(n: int, seed: int, length: int = 60) -> Trajectories:
+    """Recordings that begin at any moment of a system that has run for long."""
+    return Trajectories.of(FAMILIES["noisy"].system(38).simulate(n, length, RNG(seed)))
+
+
+@cache
+def model(**settings: Any) -> PSIM:
+    return PSIM(**GIVEN, **settings).fit(stationary(80, 1))
+
+
+def test_recordings_that_begin_at_any_moment_are_recognised_and_begin_better() -> None:
+    test, plain = stationary(500, 2), model(opening=False)
+    assert model().report_["choices"]["begins"] == "any moment"
+    assert "recordings begin at any moment" in model().summary()
+    rest = [first_errors(each.filter_, test).squares[:, 1:].sum() for each in (model(), plain)]
+    assert rest[0] < 0.9 * rest[1]
+
+
+def test_recordings_that_begin_in_a_way_of_their_own_are_recognised() -> None:
+    """The paper's systems begin at N(1, Sigma_s): the spread at any moment is far too wide."""
+    fitted = PSIM(**GIVEN).fit(random_system(RNG(4)).simulate(80, 60, RNG(5)))
+    assert fitted.report_["choices"]["begins"] != "any moment"
+    held = random_system(RNG(4)).simulate(500, 12, RNG(6))
+    any_moment = with_opening(fitted.filter_, random_system(RNG(4)).simulate(80, 60, RNG(5)), "any moment")
+    assert any_moment is not None
+    ours, others = (first_errors(each, held).squares.sum() for each in (fitted.filter_, any_moment))
+    assert ours < others
+
+
+@pytest.mark.parametrize("given", [{"opening": False}, {"recipe": Recipe(lags=1)}])
+def test_openings_are_switched_off(given: dict[str, Any]) -> None:
+    fitted = model(**given)
+    assert fitted.filter_.opening is None
+    assert fitted.report_["choices"]["begins"] is None
+    assert "first rows" not in fitted.summary()
+
+
+def test_other_learners_begin_as_before() -> None:
+    for given in ({"learner": "rff"}, {"features": "squares", "trainer": "forward"}):
+        settings = GIVEN | {"window": 1, "lags": 1, "init": "auto"} | given
+        assert PSIM(**settings).fit(stationary(80, 1, 30)).filter_.opening is None
+
+
+def test_shards_learn_how_recordings_begin_from_their_sample() -> None:
+    fitted = PSIM(**GIVEN).fit(Shards.cut(stationary(80, 1), 4), sample_rows=2400)
+    assert fitted.filter_.opening is not None
+    assert fitted.report_["choices"]["begins"] == "any moment"
+
+
+def test_few_or_short_recordings_tell_nothing_of_first_rows() -> None:
+    filter = model().filter_
+    assert with_opening(filter, stationary(19, 3), "first rows") is None
+    assert with_opening(filter, stationary(19, 3), "any moment") is not None
+    assert with_opening(filter, stationary(40, 3, 19), "first rows") is None
+    still = replace(filter, regressors=(Linear(np.zeros((6, 4)), np.zeros(4)),), lags=1)
+    assert with_opening(still, stationary(5, 3), "any moment") is None  # its memory never moves
+
+
+def test_wide_memories_do_not_open() -> None:
+    data = Trajectories.of(RNG(0).standard_normal((6, 30, 60)))
+    fitted: Filter = PSIM(**GIVEN | {"window": 5, "lags": 3}).fit(data).filter_
+    assert not can_open(fitted)
+    assert fitted.opening is None
+
+
+def test_more_recordings_keep_the_opening() -> None:
+    fitted = PSIM(**GIVEN).fit(stationary(80, 1))
+    before = fitted.filter_.opening
+    fitted.partial_fit(stationary(20, 7))
+    assert fitted.filter_.opening is before
