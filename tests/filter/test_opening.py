@@ -288,3 +288,20 @@ def test_the_opening_of_any_moment_is_the_spread_of_memories() -> None:
     np.testing.assert_allclose(found.initial, later.mean(), rtol=1e-12)
     np.testing.assert_allclose(found.opening.root @ found.opening.root.T, [[later.var()]], rtol=1e-12)
     assert isinstance(found.opening, Opening)
+
+
+def test_doubt_in_a_gap_is_never_less_than_that_of_a_start() -> None:
+    """So likelihoods have covariances: with a first row in part, with rows before anything is seen, and much later."""
+    for place in range(len(CASES)):
+        filter = opened(place)
+        x, u = RNG(4).standard_normal((12, N)), controls(filter, 12)
+        for gaps in ([(0, 0)], [(0, 0), (0, 1)], [(0, 0), (0, 1), (1, 0), (1, 1), (3, 1)], [(2, 1)]):
+            gappy, state = x.copy(), filter.start(1)
+            for gap in gaps:
+                gappy[gap] = np.nan
+            for t, row in enumerate(gappy):
+                added = doubt_of_row(filter, state)
+                if added is not None:
+                    assert np.linalg.eigvalsh(added[0]).min() > -1e-9
+                inputs = () if filter.input_scaling is None else (filter.input_scaling.undo(u[t : t + 1]),)
+                state = filter.step(state, filter.scaling.undo(row[None]), *inputs)

@@ -434,7 +434,8 @@ static inline int @name@_predict_given(const @name@_state *s, int horizon, const
 static inline @name@_real @name@_beyond_start(const @name@_state *s, int at)
 {
 #if @NAME@_OPENING
-    if (s->age < @NAME@_OPENING) return s->covariance[at] - @name@_spreads[s->age * @NAME@_SEEN * @NAME@_SEEN + at];
+    if (s->age < @NAME@_OPENING && s->age == s->started) /* a stream that was observed late has more doubt than its start */
+        return s->covariance[at] - @name@_spreads[s->age * @NAME@_SEEN * @NAME@_SEEN + at];
 #endif
     return s->covariance[at];
 }

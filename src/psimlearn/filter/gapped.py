@@ -18,6 +18,7 @@ from psimlearn.filter.gaploop import roll_compiled
 from psimlearn.filter.innovations import Innovations, Taken, innovations, memory
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt, start
+from psimlearn.filter.opening import SETTLED, young
 from psimlearn.filter.patterns import Met, Patterns, has_patterns
 from psimlearn.recordings.schedule import Chunks, in_chunks
 from psimlearn.recordings.windows import ages_after
@@ -30,8 +31,6 @@ Reading = Callable[[Innovations, Doubt, np.ndarray, np.ndarray, np.ndarray], np.
 are not known, and the ages of the streams; returns one entry a stream."""
 LEAST_CHUNK = 256
 """The least rows of a chunk: covariances forget more slowly than means."""
-SETTLED = np.iinfo(np.int64).max
-"""The age of a stream whose start lies behind it."""
 
 
 class Gapped:
@@ -45,8 +44,9 @@ class Gapped:
         """Observations with missing entries at their mean."""
         self.hints = np.empty((len(self.x), model.n_hints))
         self.read: np.ndarray | None = None
-        self.age = ages_after(layout.x, layout.plan)
-        """The rows since anything was observed, after each scheduled row."""
+        clock = layout.plan.time + 1
+        self.age = young(clock, clock - ages_after(layout.x, layout.plan))
+        """The age of each stream after its scheduled row."""
         self.patterns = patterns
         self.ends: Doubt | None = None
         """The doubt after each trajectory, in the order of the recordings."""

@@ -10,6 +10,7 @@ from psimlearn.filter.doubt import Doubt
 from psimlearn.filter.innovations import Innovations, innovations, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.onehot import OneHot
+from psimlearn.filter.opening import young
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State, expected
 from psimlearn.filter.uncertainty import joint_misfit, misfit
@@ -56,7 +57,7 @@ def doubt_of_row(filter: Learnt, state: State) -> Float[np.ndarray, "b n n"] | N
     """The covariance that doubt in a state adds to the errors of the next row; None without doubt."""
     if state.doubt is None:
         return None
-    return foresight.about_row(innovations(filter), state.doubt, np.broadcast_to(state.age, len(state.belief)))
+    return foresight.about_row(innovations(filter), state.doubt, young(state.clock, np.asarray(state.late)))
 
 
 def log_likelihood(

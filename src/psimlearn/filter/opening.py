@@ -18,12 +18,16 @@ from psimlearn.filter.doubt import Doubt, stacked
 from psimlearn.filter.spreads import Kind
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["Opened", "Opening", "first_gains"]
+__all__ = ["SETTLED", "Opened", "Opening", "first_gains", "young"]
 
 LITTLE = 1e-3
 """Doubt that adds at most this share to the variance of every channel is dropped."""
 MOST_AGES = 20
 """Rows after which the doubt of the start is dropped in any case: a filter that forgets slowly loses little by it."""
+
+
+SETTLED = np.iinfo(np.int64).max
+"""The age of a stream whose start lies behind it, whatever its rows are."""
 
 
 class Opening(NamedTuple):
@@ -79,10 +83,23 @@ class Opened(NamedTuple):
         of_start: Float[np.ndarray, "ages *rest"],
         age: Int[np.ndarray, " b"],
     ) -> Float[np.ndarray, "b *rest"]:
-        """A reading of doubt, without the part that streams of the same ages have while nothing is missing."""
+        """A reading of doubt, without the part that streams of the same ages have while nothing is missing.
+
+        Doubt after a gap is never less than that part.
+        """
         out, young = of_doubt.copy(), (age < self.ages) & of_doubt.any(axis=tuple(range(1, of_doubt.ndim)))
         out[young] -= of_start[age[young]]
         return out
+
+
+def young(clock: Int[np.ndarray, " b"], late: Int[np.ndarray, " b"]) -> Int[np.ndarray, " b"]:
+    """The ages of streams as their doubt knows them: one that was first observed late has more doubt than its start.
+
+    Args:
+        clock: the number of rows that each stream has had.
+        late: the number of rows before the first in which anything was observed.
+    """
+    return np.where(late > 0, SETTLED, clock)
 
 
 def first_gains(

@@ -13,6 +13,7 @@ from psimlearn.filter.foresight import ahead as doubt_of_rows
 from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, treats_exactly
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.onward import advanced, onward, runs_onward
+from psimlearn.filter.opening import young
 from psimlearn.filter.prediction import Prediction, Spread
 from psimlearn.filter.rollout import Reading, Rollout, rolled
 from psimlearn.filter.situated import situation
@@ -134,7 +135,7 @@ def doubt_of(filter: Learnt, state: State, steps: int) -> Float[np.ndarray, "b s
     """The variances that doubt in a state adds to the errors of the next rows; None if there is no doubt."""
     if state.doubt is None:
         return None
-    known = *_memory_and_inputs(filter, state), np.broadcast_to(state.age, len(state.belief))
+    known = *_memory_and_inputs(filter, state), young(state.clock, np.asarray(state.late))
     return doubt_of_rows(innovations(filter), state.doubt, *known, steps)
 
 
