@@ -57,7 +57,7 @@ def held(
 
 
 @pytest.mark.parametrize("features", FEATURES, ids=lambda features: type(features).__name__)
-@pytest.mark.parametrize("kind", ["linear", "waves", "waves and raw"])
+@pytest.mark.parametrize("kind", ["linear", "opened", "waves", "waves and raw"])
 def test_a_header_says_what_the_live_filter_says(kind: str, features: Features, tmp_path: Path) -> None:
     assert all(
         set(some) == set(every)
@@ -89,7 +89,7 @@ def calibrated(filter: Filter, seed: int = 5) -> Filter:
 
 
 @pytest.mark.parametrize("gaps", ["exact", "filled"])
-@pytest.mark.parametrize("kind", ["linear", "waves"])
+@pytest.mark.parametrize("kind", ["linear", "opened", "waves"])
 def test_the_log_likelihood_knows_first_rows_horizons_and_doubt(kind: str, gaps: Any, tmp_path: Path) -> None:
     filter = calibrated(replace(made(kind, Stack(WINDOW), "none", 3, "last", False, True, 3), gaps=gaps))
     held(filter, tmp_path, "-O0")
@@ -255,7 +255,7 @@ def with_rows(kind: str, gaps: Any, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize(("kind", "gaps"), [("linear", "exact"), ("waves and raw", "exact"), ("linear", "filled")])
+@pytest.mark.parametrize(("kind", "gaps"), [("opened", "exact"), ("waves and raw", "exact"), ("linear", "filled")])
 def test_sanitizers_have_nothing_to_say(kind: str, gaps: Any, compiler: str, tmp_path: Path) -> None:
     """Bounds, uses of memory, and operations that C leaves undefined, over rows with gaps."""
     options = [*with_rows(kind, gaps, tmp_path), "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

@@ -104,7 +104,7 @@ def test_many_steps_do_not_drift(learner: str, features: str, gaps: bool) -> Non
 
 
 @pytest.mark.parametrize("features", FEATURES, ids=lambda features: type(features).__name__)
-@pytest.mark.parametrize("kind", ["linear", "waves", "waves and raw"])
+@pytest.mark.parametrize("kind", ["linear", "opened", "waves", "waves and raw"])
 def test_a_graph_says_what_the_live_filter_says(kind: str, features: Features) -> None:
     held_here = 0
     for seed, (inputs, lags, prior, rank, box, exact) in enumerate(SETTINGS):
