@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from psimlearn.filter.predict import (
 )
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.uncertainty import Calibration, InputsToCome, Starting, calibrated, started
+from psimlearn.recordings import windows
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import enough_rows, futures, late_before
 from psimlearn.shapes import Bool, Float, Int
@@ -269,7 +269,7 @@ def first_rows(data: Trajectories, most: int) -> Trajectories:
     """The recordings, each cut after so many rows."""
     if data.lengths.max() <= most:
         return data
-    return data.stretches([np.arange(first, min(first + most, end)) for first, end in pairwise(data.offsets.tolist())])
+    return data.stretches(windows.first_rows(data.offsets, most))
 
 
 def thinned(held: Trajectories, most: int) -> Trajectories:

@@ -142,7 +142,7 @@ def machine_of(filter: Learnt) -> Machine:
         negligible=NOTHING * model.noise_level,
         older=initial[model.r + model.n :],
         gains=np.empty((0, model.s, model.n)) if model.opened is None else model.opened.gain,
-        spreads=_spreads(model),
+        spreads=model.first_covariances,
         span=None if treats_exactly(filter) else filter.span,
         likelihood=_likelihood(filter, model),
         names=filter.names,
@@ -175,13 +175,6 @@ def _affine(map: Map, dropped: int) -> Affine:
     half = map.directions.shape[1]
     cosines, sines, raw = np.split(map.linear.weights, [half, 2 * half])
     return Affine(map.linear.intercept, raw[dropped:], cosines, sines)
-
-
-def _spreads(model: Innovations) -> Float[np.ndarray, "ages s s"]:
-    """The covariances of the memory at the ages that have gains of their own."""
-    if model.opened is None:
-        return np.empty((0, model.s, model.s))
-    return model.kind.between(model.opened.spread, np.eye(model.s))
 
 
 def _likelihood(filter: Learnt, model: Innovations) -> Likelihood | None:

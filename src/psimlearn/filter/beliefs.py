@@ -69,7 +69,8 @@ def _inverted(
     On the edge beliefs are computed, many rows in one product: the weights of a wide filter take long to read.
     """
     feedback, part, place = filter.feedback, _part(filter, d), layout.plan.place(-1)
-    opening = np.flatnonzero(layout.plan.time < opening_rows(filter))  # the row itself has corrected this feedback
+    starts = layout.plan.starts
+    opening = np.arange(starts[min(opening_rows(filter), len(starts) - 1)])  # these rows have corrected their feedback
     n_rows = max(
         1, CACHED // z.shape[1]
     )  # numpy combines arrays of one shape much faster than rows with many short ones

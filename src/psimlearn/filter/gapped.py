@@ -8,6 +8,7 @@ Small linear filters run compiled where numba is installed (`gaploop.py`).
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from psimlearn.filter.gaploop import roll_compiled
 from psimlearn.filter.innovations import Innovations, Taken, innovations, memory
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt, start
-from psimlearn.filter.opening import SETTLED, young
+from psimlearn.filter.opening import LONG_AGO, young
 from psimlearn.filter.patterns import Met, Patterns, has_patterns
 from psimlearn.recordings.schedule import Chunks, in_chunks
 from psimlearn.recordings.windows import ages_after
@@ -44,12 +45,16 @@ class Gapped:
         """Observations with missing entries at their mean."""
         self.hints = np.empty((len(self.x), model.n_hints))
         self.read: np.ndarray | None = None
-        clock = layout.plan.time + 1
-        self.age = young(clock, clock - ages_after(layout.x, layout.plan))
-        """The age of each stream after its scheduled row."""
         self.patterns = patterns
         self.ends: Doubt | None = None
         """The doubt after each trajectory, in the order of the recordings."""
+
+    @cached_property
+    def age(self) -> Int[np.ndarray, " rows"]:
+        """The age of each stream after its scheduled row; only a reading of doubt asks for it."""
+        plan = self.layout.plan
+        clock = plan.time + 1
+        return young(clock, clock - ages_after(self.layout.x, plan))
 
 
 class Held(NamedTuple):
@@ -116,7 +121,7 @@ def _rows(out: Gapped, rows: list[Any], held: Held, begins: Bool[np.ndarray, " _
         x, u = layout.x[now], layout.u[now]
         b = len(x)
         doubt = doubt and doubt.at(slice(b))
-        taken = _taken(out, S[:b], doubt, x, u, np.where(begins[:b], j, SETTLED), now)
+        taken = _taken(out, S[:b], doubt, x, u, np.where(begins[:b], j, LONG_AGO), now)
         S, doubt = model.following(taken.z), taken.doubt
         if not kept:
             continue

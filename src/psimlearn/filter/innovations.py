@@ -130,6 +130,13 @@ class Innovations:
         g = self.r + self.n
         return Taken(z, w[:, self.s :], w[:, g : g + self.n_hints], after, w, given, T)
 
+    @property
+    def first_covariances(self) -> Float[np.ndarray, "ages s s"]:
+        """The covariances of S at the ages that have gains of their own; of no ages if none has."""
+        if self.opened is None:
+            return np.empty((0, self.s, self.s))
+        return self.kind.between(self.opened.spread, np.eye(self.s))
+
     def starts(self, age: Int[np.ndarray, " b"]) -> Bool[np.ndarray, " b"]:
         """Mark streams whose lags repeat this row, which is their first."""
         return age == 0 if self.opened is None else np.zeros(len(age), dtype=bool)

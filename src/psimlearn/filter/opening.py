@@ -18,7 +18,7 @@ from psimlearn.filter.doubt import Doubt, stacked
 from psimlearn.filter.spreads import Kind
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["SETTLED", "Opened", "Opening", "first_gains", "young"]
+__all__ = ["LONG_AGO", "Opened", "Opening", "first_gains", "young"]
 
 LITTLE = 1e-3
 """Doubt that adds at most this share to the variance of every channel is dropped."""
@@ -26,7 +26,7 @@ MOST_AGES = 20
 """Rows after which the doubt of the start is dropped in any case: a filter that forgets slowly loses little by it."""
 
 
-SETTLED = np.iinfo(np.int64).max
+LONG_AGO = np.iinfo(np.int64).max
 """The age of a stream whose start lies behind it, whatever its rows are."""
 
 
@@ -99,7 +99,7 @@ def young(clock: Int[np.ndarray, " b"], late: Int[np.ndarray, " b"]) -> Int[np.n
         clock: the number of rows that each stream has had.
         late: the number of rows before the first in which anything was observed.
     """
-    return np.where(late > 0, SETTLED, clock)
+    return np.where(late > 0, LONG_AGO, clock)
 
 
 def first_gains(

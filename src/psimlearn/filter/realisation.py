@@ -57,6 +57,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
     F, G, B, N, c = _step(model, len(inputs.mean))
     x, u, A = filter.scaling.scale, inputs.scale, F + G @ model.H
     first = memory(filter, model, start(filter))[0]
+    covariance = np.zeros((model.s, model.s)) if model.opened is None else model.first_covariances[0]
     return {
         "A": A,
         "B": (B + A @ N) / u,
@@ -67,7 +68,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
         "scaling": filter.scaling,
         "input_scaling": inputs,
         "drift": c,
-        "start": Start(first, _first_gains(filter, model) / x, -N / u, _first_covariance(model)),
+        "start": Start(first, _first_gains(filter, model) / x, -N / u, covariance),
         "names": filter.names,
         "time_step": filter.time_step,
     }
@@ -82,13 +83,6 @@ def _first_gains(filter: Learnt, model: Innovations) -> Float[np.ndarray, "rows 
     gains = opened.gain.copy()
     gains[:, model.r : model.r + n] = 0.0
     return gains
-
-
-def _first_covariance(model: Innovations) -> Float[np.ndarray, "s s"]:
-    """The covariance of the memory before the first row."""
-    if model.opened is None:
-        return np.zeros((model.s, model.s))
-    return np.asarray(model.kind.between(model.opened.spread[:1], np.eye(model.s))[0])
 
 
 def _step(model: Innovations, p: int) -> tuple[np.ndarray, ...]:
