@@ -291,6 +291,14 @@ def test_old_sums_go_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest
         assert not list((tmp_path / "c").glob("sums-*"))
 
 
+def test_temporary_files_of_a_killed_fit_go_even_if_nothing_is_left_to_write(tmp_path: Path) -> None:
+    PSIM(**LITTLE).fit(several(), checkpoint=tmp_path)
+    leftover = tmp_path / ".psimlearn-0123456789abcdef.tmp"
+    leftover.write_bytes(b"half")
+    PSIM(**LITTLE).fit(several(), checkpoint=tmp_path)
+    assert not leftover.exists()
+
+
 KILLED = """
 import os, shutil, signal, sys, time
 import numpy as np

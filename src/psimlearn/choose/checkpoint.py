@@ -17,6 +17,7 @@ from psimlearn.choose.folder import ABOUT, KIND, Folder, contents, refused, writ
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import ModelFileError, SettingsError
+from psimlearn.files.atomic import remove_leftovers
 from psimlearn.files.checks import require
 from psimlearn.files.container import unpack
 
@@ -73,6 +74,7 @@ def _folder(place: Any) -> Path:
             f"checkpoint {folder}: required an empty folder or a checkpoint, received a folder with {strangers!s:.100}."
             " Use another folder."
         )
+    remove_leftovers(folder)  # a fit that has nothing left to write would leave them for ever
     return folder
 
 

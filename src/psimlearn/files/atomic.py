@@ -16,7 +16,7 @@ try:
 except ImportError:  # Windows, which refuses to remove a file that is open
     fcntl = None
 
-__all__ = ["atomic"]
+__all__ = ["atomic", "remove_leftovers"]
 
 PATTERN = ".psimlearn-*.tmp"
 """The names of temporary files."""
@@ -43,7 +43,7 @@ def atomic(path: Path, keep_whole_lines: bool = False) -> Iterator[BufferedRando
     """
     path = Path(os.path.realpath(path))
     old = _replaceable(path)
-    _remove_leftovers(path.parent)
+    remove_leftovers(path.parent)
     file, temporary = _locked(path.parent, old)
     try:
         with file:
@@ -135,7 +135,7 @@ def _end_of_last_line(file: BufferedRandom) -> int:
     return 0
 
 
-def _remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove temporary files that no writer holds any more."""
     with suppress(OSError):  # the folder does not exist, or must not be listed
         for leftover in folder.glob(PATTERN):
