@@ -173,6 +173,7 @@ VALUES = [
         feedthrough=("switch", True),
         guard=("number or none", 3),
         keep_start=("switch", False),
+        skip=("from 0", 3),
     ),
     *settings_of(lambda **given: Live(model().filter_, **given), n_streams=("count", 3)),
 ]

@@ -168,10 +168,11 @@ def test_portions_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(part.first, part.data.lengths.tolist()) for part in found] == [(0, [2, 3]), (2, [9]), (3, [1, 1])]
 
 
-def test_places_of_examples_are_those_of_a_schedule() -> None:
+@pytest.mark.parametrize("skip", [0, 1, 5])
+def test_places_of_examples_are_those_of_a_schedule(skip: int) -> None:
     lengths, window = np.array([3, 9, 2, 9, 4, 6]), 2
     plan = schedule(np.concatenate([[0], np.cumsum(lengths)]))
-    rows = np.arange(len(plan.order))[example_rows(plan, window)[0]]
+    rows = np.arange(len(plan.order))[example_rows(plan, window, skip)[0]]
     offsets = np.cumsum(lengths) - lengths
-    recording, time = example_places(lengths, window, np.arange(len(rows)))
+    recording, time = example_places(lengths, window, np.arange(len(rows)), skip)
     np.testing.assert_array_equal(offsets[recording] + time, plan.order[rows])

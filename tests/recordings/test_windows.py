@@ -81,9 +81,16 @@ def test_example_rows_by_hand() -> None:
     assert [X[block, 0].tolist() for block in example_blocks(PLAN, 2)] == [[20, 10], [21], [22]]
 
 
+def test_first_rows_are_skipped_by_hand() -> None:
+    rows, targets = example_rows(PLAN, 2, skip=1)
+    assert X[rows, 0].tolist() == [21, 22]
+    assert futures(X, PLAN, 2)[targets][:, :, 0].tolist() == [[22, 23], [23, 24]]
+
+
 def test_example_rows_are_slices_for_one_length() -> None:
     plan = schedule(np.array([0, 4, 8]))
     assert example_rows(plan, 2) == (slice(0, 4), slice(2, 6))
+    assert example_rows(plan, 2, skip=1) == (slice(2, 4), slice(4, 6))
 
 
 def test_carried_forward_by_hand() -> None:
@@ -98,10 +105,11 @@ def test_beliefs_before_by_hand() -> None:
     assert before[:, 0].tolist() == [-1, -1, -1, 20.5, 10.5, 21.5, 11.5, 22.5, 23.5]
 
 
+@pytest.mark.parametrize("skip", [0, 1])
 @pytest.mark.parametrize("lags", [1, 2])
-def test_training_examples_by_hand(lags: int) -> None:
+def test_training_examples_by_hand(lags: int, skip: int) -> None:
     """What a trainer sees of 1 2 3 4 5 6 with window 2, nothing standardised, beliefs taken from the truth."""
-    recipe = Recipe(lags=lags, prior="zero", box=None, standardise=False, guard=None)
+    recipe = Recipe(lags=lags, prior="zero", box=None, standardise=False, guard=None, skip=skip)
     counted = Trajectories.of(np.arange(1.0, 7)[:, None])
     start = begin(ground(counted, Stack(2), "teacher", recipe), Ridge(), "teacher", recipe, np.random.default_rng(0))
     filter, _, stats, lessons = start[:4]
@@ -110,11 +118,11 @@ def test_training_examples_by_hand(lags: int) -> None:
     z = inputs_at(filter, m, x, lessons.table.layout, lessons.rows)
     expected = [[1, 2, 1], [2, 3, 2], [3, 4, 3], [4, 5, 4]]  # (m_t = f_t, x_t)
     older = [[1], [1], [2], [3]]
-    assert z.tolist() == (expected if lags == 1 else np.concatenate([expected, older], axis=1).tolist())
-    assert lessons.y.tolist() == [[2, 3], [3, 4], [4, 5], [5, 6]]  # phi(f_{t+1})
+    assert z.tolist() == (expected if lags == 1 else np.concatenate([expected, older], axis=1).tolist())[skip:]
+    assert lessons.y.tolist() == [[2, 3], [3, 4], [4, 5], [5, 6]][skip:]  # phi(f_{t+1})
     assert filter.initial.tolist() == [1, 2]
     assert stats is not None
-    assert stats.n == 4
+    assert stats.n == 4 - skip
     np.testing.assert_array_equal(stats.zy, z.T @ lessons.y)
 
 

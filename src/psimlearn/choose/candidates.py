@@ -94,6 +94,7 @@ class Trial(NamedTuple):
             "rank": recipe.rank,
             "states": recipe.states,
             "past": None if recipe.states is None else recipe.past,
+            "skip": recipe.skip,
             "n_rounds": self.n_rounds,
             "best_round": self.best_round,
             "error": self.error,

@@ -20,7 +20,7 @@ from psimlearn.filter.innovations import LINEAR_IN_BELIEF
 from psimlearn.learners import GramSums, Learner, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import SETTLED
+from psimlearn.recordings.windows import SETTLED, are_long
 from psimlearn.train.derived import InitialSums, beside, initial_sums, revised, with_fewer_lags, with_ridge, with_share
 from psimlearn.train.ground import Ground, ground, identifying, relating
 from psimlearn.train.losses import Loss, Squared
@@ -35,16 +35,13 @@ __all__ = [
     "identifying_systems",
     "laid_out",
     "relating_pasts",
+    "skipping",
     "start",
     "starts",
     "summing",
     "unscored",
     "with_alpha",
 ]
-
-
-LONG = 5
-"""Recordings are long if they have this many times the rows after which a filter has forgotten how they began."""
 
 
 class Course(NamedTuple):
@@ -109,6 +106,16 @@ def _initial_sums(course: Course, recipe: Recipe) -> InitialSums | None:
     if course.init == "zero" or not _has_base(recipe, course.ground.features):
         return None
     return initial_sums(course.ground, course.init, _base_recipe(recipe))
+
+
+def skipping(courses: Sequence[Course], skip: int) -> list[Course]:
+    """The courses, with sums of ridge regression made once for all recipes that skip so many rows."""
+    return [
+        course
+        if course.initial is None
+        else course._replace(initial=attempted(_initial_sums, course, replace(course.initial.recipe, skip=skip)))
+        for course in courses
+    ]
 
 
 def relating_pasts(courses: Sequence[Course], pasts: Sequence[int]) -> list[Course]:
@@ -190,8 +197,7 @@ def unscored(validation: Trajectories, filter: Filter) -> int:
     There all filters know little, and these large errors would decide. Filters of numbers get gains of their own for
     first rows once they are chosen (`openings.py`).
     """
-    long = len(validation.values) >= LONG * SETTLED * len(validation)
-    return SETTLED if long and isinstance(filter.features, LINEAR_IN_BELIEF) else 0
+    return SETTLED if are_long(validation.lengths) and isinstance(filter.features, LINEAR_IN_BELIEF) else 0
 
 
 def _known(course: Course, candidate: Candidate) -> GramSums | None:

@@ -13,8 +13,9 @@ from typing import Any, cast
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course
+from psimlearn.choose.courses import Course, skipping
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
+from psimlearn.choose.firstrows import first_rows_mislead, without_first_rows
 from psimlearn.choose.runs import Run, advanced, race, runs, screened, with_ridge
 from psimlearn.choose.space import Space
 from psimlearn.choose.systems import FromSystems, from_systems, wide_beliefs
@@ -49,6 +50,13 @@ def search(
     """
     trials = screened(space.candidates(), courses, tell)
     tell(f"tried {len(trials)} settings before the first round; {_diverged(trials)} diverged")
+    others: list[Trial] = []
+    if space.skip:
+        later = skipping(courses, space.skip)
+        if first_rows_mislead(trials, courses, later, space.skip, tell):
+            tell("first rows of recordings mislead: filters learn from later rows only")
+            again = [without_first_rows(trial.candidate, space.skip) for trial in _best_of_each_kind(trials)]
+            courses, space, others, trials = later, space.skipping(), trials, screened(again, later, tell)
     if space.refine and space.alphas:
         trials += _beyond_the_edges(trials, courses, tell)
         nearby = _nearby(_best_of_each_kind(trials)[:N_RACING], space)
@@ -57,7 +65,7 @@ def search(
     begun = from_systems(courses, space, tell)
     trials += begun.trials
     finished = _raced(kinds, begun, courses, space, n_rounds, tell, rivals)
-    trials += [run.trial() for run in finished]
+    trials += [*others, *(run.trial() for run in finished)]
     winner = min(finished, key=_penalised_error)
     if not np.isfinite(_penalised_error(winner)):
         raise DivergedError(

@@ -1,5 +1,6 @@
 """The candidates of a search, as a value."""
 
+from dataclasses import replace
 from itertools import product
 from math import inf
 from typing import Any, NamedTuple
@@ -43,8 +44,18 @@ class Space(NamedTuple):
     """Linear systems whose filters begin courses of their own, if any."""
     hopeless: float = inf
     """The error before the first round beyond which no candidate races: no belief would make up for it."""
+    skip: int = 0
+    """First rows of each recording that may mislead: the search tries whether filters are better without them."""
     close: float = 0.0
     """The error, relative to the best, up to which runners with other lags go on after the race as well."""
+
+    def skipping(self) -> "Space":
+        """The same space, with recipes that skip these rows."""
+        recipes = tuple(replace(recipe, skip=self.skip) for recipe in self.recipes)
+        systems = self.systems and self.systems._replace(
+            recipes=tuple(replace(recipe, skip=self.skip) for recipe in self.systems.recipes)
+        )
+        return self._replace(recipes=recipes, systems=systems, skip=0)
 
     def candidates(self) -> list[Candidate]:
         """All candidates, in the order in which they are reported."""

@@ -14,6 +14,7 @@ from psimlearn.shapes import Bool, Float, Int
 
 __all__ = [
     "ages_after",
+    "are_long",
     "beliefs_before",
     "blocks_of",
     "carried_forward",
@@ -27,6 +28,8 @@ __all__ += ["unseen_at_end", "unseen_before", "whole_futures"]
 
 SETTLED = 10
 """Rows after which a filter has forgotten how a recording began."""
+LONG = 5
+"""Recordings are long if they have this many times as many rows as there are first rows to be left out."""
 CACHED_ROWS = 4096
 """Rows of histories that are gathered at a time, so that they stay in cache."""
 
@@ -60,26 +63,28 @@ def whole_futures(plan: Schedule, window: int, first: bool = True) -> RowIndex:
     return _as_slice(np.flatnonzero(plan.reaches(window - 1) & (first | plan.reaches(-1))))
 
 
-def example_rows(plan: Schedule, window: int) -> tuple[RowIndex, RowIndex]:
-    """The scheduled rows t that make an example, t = 0 .. T-k-1, and for each the row t+1 where its target begins."""
-    rows = np.flatnonzero(plan.reaches(window))
+def example_rows(plan: Schedule, window: int, skip: int = 0) -> tuple[RowIndex, RowIndex]:
+    """The rows t that make an example, t = skip .. T-k-1, and for each the row t+1 where its target begins."""
+    rows = np.flatnonzero(plan.reaches(window) & plan.reaches(-skip))
     return _as_slice(rows), _as_slice(plan.place(1)[rows])
 
 
 def example_places(
-    lengths: Int[np.ndarray, " m"], window: int, numbers: Int[np.ndarray, " some"]
+    lengths: Int[np.ndarray, " m"], window: int, numbers: Int[np.ndarray, " some"], skip: int = 0
 ) -> tuple[Int[np.ndarray, " some"], Int[np.ndarray, " some"]]:
     """The trajectory and the time of some of `example_rows`, by their numbers, without a schedule of all rows.
 
     >>> example_places(np.array([3, 5]), 2, np.array([0, 1, 2, 3]))
     (array([1, 0, 1, 1]), array([0, 0, 1, 2]))
+    >>> example_places(np.array([3, 5]), 2, np.array([0, 1]), skip=1)
+    (array([1, 1]), array([1, 2]))
     """
     longest_first = np.argsort(-lengths, kind="stable")
-    times = np.arange(max(int(lengths.max()) - window, 0))
+    times = np.arange(skip, max(int(lengths.max()) - window, skip))
     running = np.searchsorted(-lengths[longest_first], -(times + window), side="left")
     starts = np.concatenate([[0], np.cumsum(running)])
     time = np.searchsorted(starts, numbers, side="right") - 1
-    return longest_first[numbers - starts[time]], time
+    return longest_first[numbers - starts[time]], times[time]
 
 
 def example_blocks(plan: Schedule, window: int) -> list[slice]:
@@ -153,6 +158,15 @@ def settled(
 def enough_rows(lengths: Int[np.ndarray, " m"]) -> int:
     """The rows after which a start is forgotten: ten, or a third of a recording of median length if that is less."""
     return int(min(SETTLED, max(1, np.median(lengths) // 3)))
+
+
+def are_long(lengths: Int[np.ndarray, " m"], rows: int = SETTLED) -> bool:
+    """Whether so many rows at the beginning of each recording are few among all rows.
+
+    >>> are_long(np.array([60, 40])), are_long(np.array([60, 39]))
+    (True, False)
+    """
+    return bool(lengths.sum() >= LONG * rows * len(lengths))
 
 
 def late_at_end(values: Float[np.ndarray, "rows n"], offsets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " m"]:

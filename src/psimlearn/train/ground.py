@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -50,11 +51,11 @@ class Ground(NamedTuple):
     systems: Mapping[tuple[int, int], Start] = MappingProxyType({})
     """By `Recipe.past` and `Recipe.states`, the systems that are known already."""
     spreads: tuple[Spread, Spread] | None = None
-    """Of `Stage.m` and `Stage.seen`, which are the same for all recipes; None if not known yet."""
+    """Of `Stage.m` and `Stage.seen`, as if no rows were skipped: the same for all recipes; None if not known yet."""
     moments: Moments | None = None
     """Of `Stage.seen`; None if not known yet."""
     targets: Targets | None = None
-    """Of the examples, with the mean of the features as prior; None if not known yet."""
+    """Of the examples, with the mean of the features as prior, if no rows are skipped; None if not known yet."""
     apart: Apart | None = None
     """Products of rows that sums of lags and futures share; None if rows are few or narrow."""
 
@@ -62,8 +63,9 @@ class Ground(NamedTuple):
 def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) -> Ground:
     """Standardise the recordings, and regress the initial beliefs on history.
 
-    The result serves every recipe that differs in lags, prior, weights, rank or states only.
+    The result serves every recipe that differs in lags, prior, weights, rank, states or rows to skip only.
     """
+    recipe = replace(recipe, skip=0)
     check(train, features, recipe, init)
     scaling = standardisation(train.values, recipe.standardise)
     input_scaling = None if train.inputs is None else standardisation(train.inputs, recipe.standardise)
@@ -113,7 +115,7 @@ def staged(ground: Ground, init: Init, recipe: Recipe) -> Stage:
     """The rows of a ground for one recipe."""
     layout, window, phi = ground.layout, ground.features.window, ground.phi
     layout = layout._replace(places=lag_places(layout.plan, recipe.lags))
-    rows, target_rows = example_rows(layout.plan, window)
+    rows, target_rows = example_rows(layout.plan, window, recipe.skip)
     m = (ground.beliefs if init == "history" else phi)[rows]
     return Stage(layout, rows, target_rows, ground.x, phi, m, _seen(ground))
 

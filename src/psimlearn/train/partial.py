@@ -11,7 +11,7 @@ from psimlearn.filter.rollout import roll, table
 from psimlearn.filter.step import prior
 from psimlearn.learners import Apart, ByOutput, Counting, GramSums, Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import example_rows, futures
+from psimlearn.recordings.windows import are_long, example_rows, futures
 from psimlearn.train.examples import Targets, TrainingRows, examples
 from psimlearn.train.recipe import Recipe, check
 from psimlearn.train.score import forgetful, held_out, scored
@@ -51,8 +51,9 @@ def absorbed(
         n_rounds: how many rounds made the filter.
         recipe: the recipe of the filter.
     """
-    check(data, filter.features, recipe, "history")
-    training = training_rows(replace(filter, opening=None), data)
+    skip = recipe.skip if are_long(data.lengths, recipe.skip) else 0  # short recordings have few other rows
+    check(data, filter.features, replace(recipe, skip=skip), "history")
+    training = training_rows(replace(filter, opening=None), data, skip)
     phi = training.y + prior(filter.recursion, training.x[training.rows])
     fed = filter.feedback.linear(phi) + filter.feedback.shift
     outside = float(filter.feedback.clipped(fed).mean())
@@ -75,12 +76,12 @@ def absorbed(
     return Absorbed(replace(current, opening=opening), learner, sums, outside)
 
 
-def training_rows(filter: Filter, data: Trajectories) -> TrainingRows:
-    """New recordings laid out for training in the scaling and box of a filter."""
+def training_rows(filter: Filter, data: Trajectories, skip: int = 0) -> TrainingRows:
+    """New recordings laid out for training in the scaling and box of a filter; `skip` as in `Recipe`."""
     laid_out = table(filter, data)
     plan, window = laid_out.layout.plan, filter.features.window
     x = roll(filter, laid_out).x
-    rows, target_rows = example_rows(plan, window)
+    rows, target_rows = example_rows(plan, window, skip)
     targets = Targets(filter.features(futures(x, plan, window)), filter.features, filter.centre, x, rows, target_rows)
     unbounded = np.full(len(filter.feedback.mean), np.inf)
     low, high = filter.feedback.low, filter.feedback.high

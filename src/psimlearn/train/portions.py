@@ -1,6 +1,7 @@
 """The sums of a portion of recordings, by the formulas of training in memory (`start`, `history`, `spread`)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
@@ -54,7 +55,8 @@ class Known(NamedTuple):
 
     def learns_from(self, portion: Portion) -> Bool[np.ndarray, " m"]:
         """Mark the recordings of a portion that are not held out."""
-        learns = np.asarray(portion.data.lengths > self.features.window)  # shorter ones teach nothing
+        shortest = self.features.window + self.recipe.skip  # such recordings and shorter ones have no example
+        learns = np.asarray(portion.data.lengths > shortest)
         numbers = self.held[self.held[:, 0] == portion.shard, 1] - portion.first
         learns[numbers[(numbers >= 0) & (numbers < len(learns))]] = False
         return learns
@@ -77,6 +79,10 @@ class Known(NamedTuple):
         m = rows.phi if m is None else m
         unused = np.eye(layout.x.shape[1])  # no example depends on the covariance of errors
         return Ground(data, self.features, self.scaling, self.input_scaling, layout, rows.x, m, rows.phi, unused)
+
+    def of_all_rows(self) -> "Known":
+        """The same, with no rows skipped: units, spreads and hints are those of all rows."""
+        return self._replace(recipe=replace(self.recipe, skip=0))
 
     def stage(self, data: Trajectories, beliefs: bool = True) -> Stage:
         """The rows of recordings that make examples."""

@@ -38,6 +38,8 @@ class Recipe:
         guard: leave out examples whose belief lies further than this many standard deviations of the features
             from their mean; None keeps all that are finite.
         keep_start: keep the examples of the initial beliefs in DAgger's aggregate.
+        skip: how many first rows of each recording make no examples. Lags before the first row repeat it, which is
+            wrong unless the system rests there.
     """
 
     lags: int = 1
@@ -52,6 +54,7 @@ class Recipe:
     feedthrough: bool = False
     guard: float | None = 8.0
     keep_start: bool = True
+    skip: int = 0
 
     def __post_init__(self) -> None:
         """Refuse values that have no meaning by themselves; `check` refuses values that do not go together."""
@@ -62,6 +65,7 @@ class Recipe:
         optional(whole, self.rank, "rank")
         optional(whole, self.states, "states")
         whole(self.past, "past", 2)
+        whole(self.skip, "skip", 0, MOST_LAGS)
         optional(number, self.box, "box")
         optional(number, self.guard, "guard", above=True)
         for name in ("standardise", "feedthrough", "keep_start"):
@@ -92,6 +96,11 @@ def check(train: Trajectories, features: Features, recipe: Recipe, init: Init) -
             f"trajectory {i}: required more rows than the window, at least {features.window + 1}, received "
             f"{train.lengths[i]} ({short.sum()} of {len(train)} trajectories are too short). Leave these out, or "
             "use a smaller window."
+        )
+    if train.lengths.max() <= features.window + recipe.skip:
+        raise DataError(
+            f"skip: required a trajectory with more rows than the window and the rows to skip, at least "
+            f"{features.window + recipe.skip + 1}, received at most {train.lengths.max()}. Use a smaller skip."
         )
 
 

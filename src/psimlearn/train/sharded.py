@@ -134,14 +134,14 @@ def hints_of_shards(training: ShardedRows, filter: Filter) -> HintSums:
     """The sums of the regression of hints over all recordings."""
     if not training.places.catalogue.n_hints:
         return []
-    given = (training.known, filter)
+    given = (training.known.of_all_rows(), filter)
     sums: HintSums = training.places.passed("hints", portions.hints, merged_hints, given)
     return sums
 
 
 def _blank(places: Places, known: Known) -> _Starting:
     """Units, history, spreads and feedback: all of the first filter but its regressor."""
-    recipe = known.recipe
+    recipe, known = known.recipe, known.of_all_rows()
     scales = places.passed("units", portions.scales, plus, (known,))
     scaling = scaling_of(scales.channels, recipe.standardise)
     input_scaling = None if scales.inputs is None else scaling_of(scales.inputs, recipe.standardise)
@@ -163,7 +163,7 @@ def _blank(places: Places, known: Known) -> _Starting:
         None,
         places.catalogue.step,
     )
-    known = known._replace(bounds=guard_of(spread, feedback, recipe.guard))
+    known = known._replace(bounds=guard_of(spread, feedback, recipe.guard), recipe=recipe)
     return _Starting(known, blank(found, known.features, feedback, recipe), system)
 
 
@@ -218,17 +218,17 @@ def _prepared(
     """The learner with its bandwidth and random directions frozen; ridge regression needs no preparation."""
     if not isinstance(learner, RandomFourierRidge):
         return learner
-    wanted = _to_compare(places.catalogue, known.features.window, rng)
+    wanted = _to_compare(places.catalogue, known.features.window, known.recipe.skip, rng)
     found = places.passed("bandwidth", portions.compared, plus, (known, filter, wanted))
     z: Float[np.ndarray, "some p"] = found.z[np.argsort(found.number)]
     deviations = None if found.changed is None else (found.changed.std, found.of_z.std)
     return placed(learner, filter, known.recipe, deviations).prepare(z, rng)
 
 
-def _to_compare(catalogue: Catalogue, window: int, rng: np.random.Generator) -> np.ndarray:
+def _to_compare(catalogue: Catalogue, window: int, skip: int, rng: np.random.Generator) -> np.ndarray:
     """The shard, recording and time of the examples that set the bandwidth: the same as in memory."""
     by_rank = np.argsort(catalogue.rank)
-    n = int((catalogue.lengths - window).sum())
-    recording, time = example_places(catalogue.lengths[by_rank], window, rows_to_compare(n, rng))
+    n = int(np.maximum(catalogue.lengths - window - skip, 0).sum())
+    recording, time = example_places(catalogue.lengths[by_rank], window, rows_to_compare(n, rng), skip)
     place = by_rank[recording]
     return np.stack([catalogue.shard[place], catalogue.number[place], time], axis=1)

@@ -33,13 +33,17 @@ def history_stats(known: Apart, past: int, window: int) -> GramSums:
     return _stats(many, total, gram, _newest_first(past, known.x.shape[1]))
 
 
-def lag_stats(known: Apart, lags: int, window: int, n_fed: int, centre: Float[np.ndarray, " d"] | None) -> GramSums:
+def lag_stats(
+    known: Apart, lags: int, window: int, n_fed: int, centre: Float[np.ndarray, " d"] | None, skip: int = 0
+) -> GramSums:
     """The sums of the regression of the next window, less a prior, on the last rows, newest first.
 
     The prior is a centre, or the last row if None. The first row is repeated before the beginning. The first `n_fed`
-    columns of z, which come from a belief, are zero.
+    columns of z, which come from a belief, are zero. The first `skip` rows of each trajectory make no examples; every
+    trajectory must have one.
     """
-    many, total, gram = shifted_sums(reaching(known, lags + window - 1), Shifts(1 - lags, window, 0, window + 1, True))
+    shifts = Shifts(1 - lags, window, skip, window + 1, True)
+    many, total, gram = shifted_sums(reaching(known, lags + window - 1), shifts)
     n, before = known.x.shape[1], (n_fed, 0)
     sums = _stats(many, total, gram, _newest_first(lags, n))
     zz, zy = np.pad(sums.zz, (before, before)), np.pad(sums.zy, (before, (0, 0)))

@@ -56,17 +56,18 @@ def begin(
     check(ground.train, ground.features, recipe, init)
     stage = staged(ground, init, recipe)
     subspace, m, seen = system_of(ground, recipe), stage.m, stage.seen
-    directions = _directions(m, recipe)
+    all_m = staged(ground, init, replace(recipe, skip=0)).m if recipe.skip else m  # scales are those of all rows
+    directions = _directions(all_m, recipe)
     if subspace is not None:
         directions = readout(subspace.system, (ground.moments or moments_of(seen)).covariance)
     if directions is not None:
-        first, spread = spread_of(m @ directions), spread_of(seen @ directions)
+        first, spread = spread_of(all_m @ directions), spread_of(seen @ directions)
     else:
-        first, spread = ground.spreads or (spread_of(m), spread_of(seen))
+        first, spread = ground.spreads or (spread_of(all_m), spread_of(seen))
     feedback = feedback_of(first, spread, directions, recipe)
     filter = blank(_found(ground, seen), ground.features, feedback, recipe)
     training = training_rows(filter, stage, guard_of(spread, feedback, recipe.guard))
-    if ground.targets is not None and recipe.prior != "zero":  # made once for all starts
+    if ground.targets is not None and recipe.prior != "zero" and not recipe.skip:  # made once for all starts
         training = training._replace(targets=ground.targets if recipe.prior == "mean" else ground.targets.beyond_last)
     if subspace is not None and isinstance(sums, GramSums):  # the examples themselves are not needed
         deviations = None if recipe.level_weight is None else _deviations_beside(filter, stage, sums)
@@ -83,22 +84,25 @@ def begin(
         if init == "zero":
             return Beginning(filter, learner, None, training)
         if subspace is not None:
-            known = _summed(learner, z, y, ground, filter) if isinstance(cast(Any, learner), Ridge) else None
-            same = None if known is None else (len(feedback.mean), known)  # so that rounds sum what the belief is in
+            rest = (
+                _summed(learner, z, y, ground, filter, recipe.skip) if isinstance(cast(Any, learner), Ridge) else None
+            )
+            same = None if rest is None else (len(feedback.mean), rest)  # so that rounds sum what the belief is in
             return Beginning(with_system(filter, subspace), learner, None, training._replace(same=same), True)
-        sums = _summed(learner, z, y, ground, filter)
+        sums = _summed(learner, z, y, ground, filter, recipe.skip)
     if fit:
         filter = replace(filter, regressors=(learner.solve(sums),))
     training = training._replace(same=(len(feedback.mean), sums))
     return Beginning(filter, learner, sums if recipe.keep_start else None, training)
 
 
-def _summed(learner: Learner[Any], z: np.ndarray, y: np.ndarray, ground: Ground, filter: Filter) -> Any:
+def _summed(learner: Learner[Any], z: np.ndarray, y: np.ndarray, ground: Ground, filter: Filter, skip: int) -> Any:
     """The learner's summary of the first examples, from products of rows that other sums share, if they are known."""
-    if ground.apart is None or not isinstance(cast(Any, learner), Ridge):
+    window, r = ground.features.window, len(filter.feedback.mean)
+    shared = ground.apart is not None and ground.train.lengths.min() > window + skip
+    if ground.apart is None or not shared or not isinstance(cast(Any, learner), Ridge):
         return learner.summarise(z, y)
-    r = len(filter.feedback.mean)
-    known = lag_stats(ground.apart, filter.lags, ground.features.window, r, filter.centre)
+    known = lag_stats(ground.apart, filter.lags, window, r, filter.centre, skip)
     return learner.summarise(z, y, (r, known))
 
 

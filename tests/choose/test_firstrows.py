@@ -1,0 +1,103 @@
+"""Whether first rows teach: they do where lags before the first row may be taken for it, and where rows are few."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psimlearn.baselines import Autoregression
+from psimlearn.errors import DataError
+from psimlearn.estimator.psim import PSIM
+from psimlearn.evaluate import errors_by_horizon
+from psimlearn.filter import Stack
+from psimlearn.learners import Ridge
+from psimlearn.recordings.shards import Shards
+from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train import Recipe, dagger
+
+RNG = np.random.default_rng
+GIVEN: dict[str, Any] = {"window": 3, "lags": 6, "n_rounds": 2, "init": "history", "random_state": 0}
+
+
+def swinging(n: int, seed: int, length: int = 80, rest: int = 0) -> Trajectories:
+    """Smooth motion of four channels in which recordings begin; with `rest`, nothing moves for so many rows before."""
+    rng = RNG(seed)
+    mix = RNG(0).standard_normal((6, 4))
+    recordings = []
+    for _ in range(n):
+        time = np.maximum(np.arange(length) - rest, 0)[:, None]
+        phase = rng.uniform(0, 2 * np.pi, 6) + np.array([0.11, 0.17, 0.23, 0.31, 0.37, 0.41]) * time
+        waves = rng.uniform(0.5, 1.5, 6) * np.sin(phase)
+        recordings.append(waves @ mix + 0.01 * rng.standard_normal((length, 4)))
+    return Trajectories.of(recordings)
+
+
+def skipped(model: PSIM) -> int:
+    return int(model.report_["choices"]["skip"])
+
+
+def test_recordings_that_begin_in_motion_are_learnt_from_later_rows() -> None:
+    model, all_rows = (PSIM(**GIVEN, opening=opening).fit(swinging(40, 1)) for opening in (True, False))
+    assert (skipped(model), skipped(all_rows)) == (10, 0)
+    test = swinging(100, 2)
+    ours, theirs = (errors_by_horizon(each.filter_, test, 3, skip=10) for each in (model, all_rows))
+    assert (ours < 0.98 * theirs).all()
+
+
+def test_recordings_that_begin_at_rest_are_learnt_from_all_rows() -> None:
+    assert skipped(PSIM(**GIVEN).fit(swinging(40, 1, rest=12))) == 0
+
+
+@pytest.mark.parametrize(
+    "given", [{"recipe": Recipe(lags=6, prior="last")}, {"trainer": "forward"}, {"belief_weight": 1.0}]
+)
+def test_settings_that_leave_no_choice_keep_all_rows(given: dict[str, Any]) -> None:
+    settings = {**GIVEN, "lags": "auto"} if "recipe" in given else GIVEN
+    assert skipped(PSIM(**settings, **given).fit(swinging(40, 1))) == 0
+
+
+def test_short_recordings_keep_all_rows() -> None:
+    assert skipped(PSIM(**GIVEN).fit(swinging(60, 1, length=40))) == 0
+
+
+def test_shards_learn_as_the_sample_chose() -> None:
+    model = PSIM(**GIVEN).fit(Shards.cut(swinging(60, 1), 3), sample_rows=3200)
+    assert skipped(model) == 10
+    memory = PSIM(**GIVEN).fit(swinging(60, 1))
+    ours, theirs = (errors_by_horizon(each.filter_, swinging(50, 2), 1, skip=10)[0] for each in (model, memory))
+    assert ours < 1.1 * theirs
+
+
+def test_more_recordings_are_learnt_from_in_the_same_way() -> None:
+    """Of long ones later rows, of short ones all rows: else these would teach nothing, in silence."""
+    model, test = PSIM(**GIVEN).fit(swinging(40, 1)), swinging(5, 2)
+    predictions = [model.filter_.forecast(test, 1)]
+    for more in (swinging(10, 3), swinging(10, 4, length=12)):
+        model.partial_fit(more)
+        predictions.append(model.filter_.forecast(test, 1))
+    assert np.abs(np.diff(predictions, axis=0)).max(axis=(1, 2, 3)).min() > 0
+
+
+def test_without_first_rows_the_filter_is_an_autoregression() -> None:
+    """Two ways to one number: the baseline sums its own examples, and takes those alone that have all their lags."""
+    data, test = swinging(20, 1), swinging(5, 2)
+    recipe = Recipe(lags=6, prior="last", belief_weight=0.0, skip=5)
+    (first, *_) = dagger(data, test, Stack(3), Ridge(1e-4), rng=RNG(0), n_rounds=0, recipe=recipe)
+    ours = first.filter.forecast(test, 3)
+    theirs = Autoregression.fit(data, 6, 3, alpha=1e-4, prior="last").forecast(test, 3)
+    later = np.concatenate(
+        [np.arange(6, length) + start for start, length in zip(test.offsets, test.lengths, strict=False)]
+    )
+    np.testing.assert_allclose(ours[later], theirs[later], rtol=0, atol=1e-9)
+
+
+def test_recordings_without_later_rows_are_refused() -> None:
+    data = swinging(5, 1, length=12)
+    with pytest.raises(DataError, match=r"skip: required a trajectory with .* at least 14, received at most 12"):
+        list(dagger(data, data, Stack(3), Ridge(), rng=RNG(0), n_rounds=1, recipe=Recipe(skip=10)))
+
+
+def test_files_remember_the_rows(tmp_path: Any) -> None:
+    model = PSIM(**GIVEN).fit(swinging(40, 1))
+    model.save(tmp_path / "model.psim")
+    assert skipped(PSIM.load(tmp_path / "model.psim")) == 10
