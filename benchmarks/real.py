@@ -1,15 +1,17 @@
 """The defaults on real recordings, compared with usual methods: the tables of docs/real-data.md.
 
-    PSIMLEARN_DATA=folder python benchmarks/real.py [set ..] [--methods name ..]
+    PSIMLEARN_DATA=folder python benchmarks/real.py [set ..] [--methods name ..] [--steps 1 3 5] [--folds 5]
 
 Every method is fitted on the same folds and scored on the same rows: at least 10 rows into a test recording, 1 to 5
 steps ahead, squared errors summed over channels. HIRO and walking are in standard deviations of the training data,
 channel by channel; the videos in shares of the total variance of 20 principal components of the training blocks.
+With `--steps 1 5 20` all methods are fitted for 20 steps: direct ones predict 20 rows, and PSIM has `criterion=20`.
 
 Sets with noise have noise of 0.3 standard deviations in training and test rows, and errors are measured against rows
 without it: 0.3 of each channel for HIRO and walking, 0.3 of the root mean square over components for videos, whose
 noise is that of pixels. After each set come the errors of all methods relative to those of `PSIM()`: the mean
-difference over folds, plus or minus its standard error, and the folds on which `PSIM()` is better.
+difference over folds, plus or minus its standard error, and the folds on which `PSIM()` is better. Last come the errors
+of `PSIM()` relative to the best linear method, and of `PSIM(learner="auto")` relative to the best of all others.
 """
 
 import argparse
@@ -20,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.neural_network import MLPRegressor
 
 from psimlearn.baselines import Lagged, LastObservation, TrainingMean
 from psimlearn.baselines.tuned import Split, tuned_em, tuned_ivr, tuned_n4sid
@@ -29,9 +30,9 @@ from psimlearn.datasets import beach, flag, ocean, pixels, principal_components,
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
 from psimlearn.recordings.trajectories import Trajectories
+from rivals import perceptron, recurrent
 
 WINDOW, SKIP, N_FOLDS, N_COMPONENTS = 5, 10, 5, 20
-HORIZONS = (1, 3, 5)
 NOISE = 0.3
 """Noise that is added to some sets, in standard deviations."""
 GRID: dict[str, list[Any]] = {"standardise": [True, False], "ridge": [1e-6, 1e-3, 1e-2, 1e-1]}
@@ -45,9 +46,9 @@ class Fold(NamedTuple):
     truth: Trajectories
     """The rows of the test that errors are measured against: without the noise that was added, if any was."""
 
-    def errors(self, forecaster: Forecaster) -> np.ndarray:
+    def errors(self, forecaster: Forecaster, horizon: int) -> np.ndarray:
         """Errors by horizon."""
-        return errors_by_horizon(_Beside(forecaster, self), self.truth, max(HORIZONS), skip=SKIP, scale=self.scale)
+        return errors_by_horizon(_Beside(forecaster, self), self.truth, horizon, skip=SKIP, scale=self.scale)
 
 
 class _Beside(NamedTuple):
@@ -106,59 +107,80 @@ SETS: dict[str, Callable[[], Iterator[Fold]]] = {
 }
 
 
-def learnt(**settings: Any) -> Callable[[Trajectories], Forecaster]:
-    return lambda train: PSIM(WINDOW, random_state=0, **settings).fit(train).filter_
+Method = Callable[[Trajectories, int], Forecaster]
+"""From training recordings, and the most steps ahead that count, to a forecaster."""
 
 
-def autoregression(lags: int, prior: str) -> Callable[[Trajectories], Forecaster]:
+def learnt(**settings: Any) -> Method:
+    def fit(train: Trajectories, horizon: int) -> Forecaster:
+        criterion = "window" if horizon <= WINDOW else horizon
+        return PSIM(WINDOW, random_state=0, criterion=criterion, **settings).fit(train).filter_
+
+    return fit
+
+
+def autoregression(lags: int, prior: str) -> Method:
     """Direct multi-step ridge regression on lags: the filter without a belief; its ridge is chosen in the same way."""
     return learnt(lags=lags, prior=prior, belief_weight=0.0, level_weight=None)
 
 
-def trees(train: Trajectories, lags: int = 5) -> Forecaster:
+def trees(train: Trajectories, horizon: int, lags: int = 5) -> Forecaster:
     """Fewer trees for wide data: the cost of a split is inputs times outputs."""
     wide = train.n_channels > 50
     size: dict[str, Any] = (
         {"n_estimators": 30, "max_features": 30, "min_samples_leaf": 2} if wide else {"n_estimators": 200}
     )
-    return Lagged.fit(train, ExtraTreesRegressor(**size, random_state=0), lags)
+    return Lagged.fit(train, ExtraTreesRegressor(**size, random_state=0), lags, horizon)
 
 
-METHODS: dict[str, Callable[[Trajectories], Forecaster]] = {
-    "training mean": TrainingMean.fit,
-    "last observation": LastObservation.fit,
+LINEAR = ("AR, tuned", "N4SID", "IVR", "EM")
+OURS = ("PSIM()", 'PSIM(learner="auto")')
+METHODS: dict[str, Method] = {
+    "training mean": lambda train, _: TrainingMean.fit(train),
+    "last observation": lambda train, _: LastObservation.fit(train),
     "AR-5": autoregression(5, "mean"),
     "AR-5, persistence prior": autoregression(5, "last"),
     "AR-10": autoregression(10, "mean"),
     "AR-10, persistence prior": autoregression(10, "last"),
     "ExtraTrees, 5 lags": trees,
-    "ExtraTrees, 10 lags": lambda train: trees(train, 10),
-    "MLP, 5 lags": lambda train: Lagged.fit(
-        train, MLPRegressor(hidden_layer_sizes=(100, 100), early_stopping=True, max_iter=500, random_state=0)
-    ),
-    "AR, tuned": lambda train: tuned_autoregression(train, WINDOW, SKIP),
-    "N4SID": lambda train: tuned_n4sid(Split.of(train), {**GRID, "block_rows": [10, 5]}, skip=SKIP).forecaster,
-    "IVR": lambda train: tuned_ivr(Split.of(train), {**GRID, "past": [10, 5]}, WINDOW, skip=SKIP).forecaster,
-    "EM": lambda train: tuned_em(Split.of(train), {"block_rows": [10, 5]}, 20, skip=SKIP).forecaster,
+    "ExtraTrees, 10 lags": lambda train, horizon: trees(train, horizon, 10),
+    "MLP, 5 lags": perceptron,
+    "GRU": recurrent,
+    "AR, tuned": lambda train, horizon: tuned_autoregression(train, horizon, SKIP),
+    "N4SID": lambda train, _: tuned_n4sid(Split.of(train), {**GRID, "block_rows": [10, 5]}, skip=SKIP).forecaster,
+    "IVR": lambda train, _: tuned_ivr(Split.of(train), {**GRID, "past": [10, 5]}, WINDOW, skip=SKIP).forecaster,
+    "EM": lambda train, _: tuned_em(Split.of(train), {"block_rows": [10, 5]}, 20, skip=SKIP).forecaster,
     "PSIM()": learnt(),
     'PSIM(learner="trees")': learnt(learner="trees"),
     'PSIM(learner="auto")': learnt(learner="auto"),
 }
 
 
-def scored(method: str, parts: list[Fold]) -> np.ndarray:
+def scored(method: str, parts: list[Fold], steps: list[int]) -> np.ndarray:
     """Errors by fold and horizon; prints a row of the table."""
     began = time.process_time()
-    forecasters = [METHODS[method](fold.train) for fold in parts]
+    forecasters = [METHODS[method](fold.train, max(steps)) for fold in parts]
     seconds = (time.process_time() - began) / len(parts)
-    errors = np.array([fold.errors(f) for f, fold in zip(forecasters, parts, strict=True)])
-    errors = errors[:, np.array(HORIZONS) - 1]
+    errors = np.array([fold.errors(f, max(steps)) for f, fold in zip(forecasters, parts, strict=True)])
+    errors = errors[:, np.array(steps) - 1]
     cells = [f"{mean:.3g} +- {std:.1g}" for mean, std in zip(errors.mean(0), errors.std(0, ddof=1), strict=True)]
     print(f"| {method} | {' | '.join(cells)} | {seconds:.1f} |", flush=True)
     return errors
 
 
-def paired(errors: dict[str, np.ndarray], ours: str = "PSIM()") -> None:
+def beside_the_best(errors: dict[str, np.ndarray]) -> None:
+    """Print our mean errors relative to those of the best linear method, and of the best of all others."""
+    rivals = {OURS[0]: [name for name in LINEAR if name in errors]}
+    rivals[OURS[1]] = [name for name in errors if not name.startswith("PSIM")]
+    for ours, others in rivals.items():
+        if ours in errors and others:
+            means = np.array([errors[name].mean(axis=0) for name in others])
+            ratios = errors[ours].mean(axis=0) / means.min(axis=0)
+            cells = (f"{ratio:.3f} ({others[at]})" for ratio, at in zip(ratios, means.argmin(axis=0), strict=True))
+            print(f"{ours} / the best of {len(others)} others: {', '.join(cells)}", flush=True)
+
+
+def paired(errors: dict[str, np.ndarray], ours: str = OURS[0]) -> None:
     """Print the errors of other methods relative to ours."""
     for method, theirs in errors.items() if ours in errors else ():
         if method == ours:
@@ -176,11 +198,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", default=list(SETS), metavar="set", help=f"of {', '.join(SETS)}")
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--steps", nargs=3, type=int, default=[1, 3, 5], help="the steps ahead of the table")
+    parser.add_argument("--folds", type=int, default=N_FOLDS, help="how many of the five folds are run")
     chosen = parser.parse_args()
     for name in chosen.sets:
-        parts = list(SETS[name]())
-        print(f"\n| {name} | 1 step | 3 steps | 5 steps | seconds a fit |\n|---|---|---|---|---|", flush=True)
-        paired({method: scored(method, parts) for method in chosen.methods})
+        parts = list(SETS[name]())[: chosen.folds]
+        head = " | ".join(f"{step} step{'s' * (step > 1)}" for step in chosen.steps)
+        print(f"\n| {name} | {head} | seconds a fit |\n|---|---|---|---|---|", flush=True)
+        errors = {method: scored(method, parts, chosen.steps) for method in chosen.methods}
+        paired(errors)
+        beside_the_best(errors)
 
 
 if __name__ == "__main__":

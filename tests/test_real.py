@@ -45,7 +45,9 @@ SIMPLE = [name for name in real.METHODS if name.startswith(("training", "last", 
 
 def mean_errors(method: str, parts: list[real.Fold]) -> np.ndarray:
     errors = [
-        errors_by_horizon(real.METHODS[method](part.train), part.test, 5, skip=real.SKIP, scale=part.scale)[[0, 2, 4]]
+        errors_by_horizon(real.METHODS[method](part.train, 5), part.test, 5, skip=real.SKIP, scale=part.scale)[
+            [0, 2, 4]
+        ]
         for part in parts
     ]
     mean: np.ndarray = np.mean(errors, axis=0)

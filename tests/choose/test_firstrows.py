@@ -1,5 +1,6 @@
 """Whether first rows teach: they do where lags before the first row may be taken for it, and where rows are few."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -70,12 +71,14 @@ def test_shards_learn_as_the_sample_chose() -> None:
 
 def test_more_recordings_are_learnt_from_in_the_same_way() -> None:
     """Of long ones later rows, of short ones all rows: else these would teach nothing, in silence."""
-    model, test = PSIM(**GIVEN).fit(swinging(40, 1)), swinging(5, 2)
-    predictions = [model.filter_.forecast(test, 1)]
-    for more in (swinging(10, 3), swinging(10, 4, length=12)):
-        model.partial_fit(more)
-        predictions.append(model.filter_.forecast(test, 1))
-    assert np.abs(np.diff(predictions, axis=0)).max(axis=(1, 2, 3)).min() > 0
+    model, test = PSIM(**GIVEN).fit(swinging(40, 1)), swinging(50, 2)
+    before = errors_by_horizon(model.filter_, test, 1, skip=10)
+    model.partial_fit(swinging(10, 3))
+    assert 0.9 < errors_by_horizon(model.filter_, test, 1, skip=10) / before < 1.0
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.partial_fit(swinging(10, 4, length=12))
+    assert any("the error on the earlier examples rose by" in str(each.message) for each in said)
 
 
 def test_without_first_rows_the_filter_is_an_autoregression() -> None:
