@@ -1,11 +1,13 @@
 """The defaults on real recordings, compared with usual methods: the tables of docs/real-data.md.
 
     PSIMLEARN_DATA=folder python benchmarks/real.py [set ..] [--methods name ..] [--steps 1 3 5] [--folds 5]
+        [--out results/real.json]
 
 Every method is fitted on the same folds and scored on the same rows: at least 10 rows into a test recording, 1 to 5
 steps ahead, squared errors summed over channels. HIRO and walking are in standard deviations of the training data,
 channel by channel; the videos in shares of the total variance of 20 principal components of the training blocks.
 With `--steps 1 5 20` all methods are fitted for 20 steps: direct ones predict 20 rows, and PSIM has `criterion=20`.
+`--out` keeps the errors of every fold in a file, beside those of earlier runs: tests hold the pages to it.
 
 Sets with noise have noise of 0.3 standard deviations in training and test rows, and errors are measured against rows
 without it: 0.3 of each channel for HIRO and walking, 0.3 of the root mean square over components for videos, whose
@@ -15,9 +17,11 @@ of `PSIM()` relative to the best linear method, and of `PSIM(learner="auto")` re
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +33,7 @@ from psimlearn.cli.methods import autoregression as tuned_autoregression
 from psimlearn.datasets import beach, flag, ocean, pixels, principal_components, snap_assembly, walking
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import Forecaster, errors_by_horizon, folds
+from psimlearn.files.atomic import atomic
 from psimlearn.recordings.trajectories import Trajectories
 from rivals import perceptron, recurrent
 
@@ -156,8 +161,17 @@ METHODS: dict[str, Method] = {
 }
 
 
-def scored(method: str, parts: list[Fold], steps: list[int]) -> np.ndarray:
-    """Errors by fold and horizon; prints a row of the table."""
+class Scores(NamedTuple):
+    """The scores of one method on one set."""
+
+    errors: np.ndarray
+    """By fold and step."""
+    seconds: float
+    """Of one core, for a fit."""
+
+
+def scored(method: str, parts: list[Fold], steps: list[int]) -> Scores:
+    """The scores of a method; prints a row of the table."""
     began = time.process_time()
     forecasters = [METHODS[method](fold.train, max(steps)) for fold in parts]
     seconds = (time.process_time() - began) / len(parts)
@@ -165,7 +179,23 @@ def scored(method: str, parts: list[Fold], steps: list[int]) -> np.ndarray:
     errors = errors[:, np.array(steps) - 1]
     cells = [f"{mean:.3g} +- {std:.1g}" for mean, std in zip(errors.mean(0), errors.std(0, ddof=1), strict=True)]
     print(f"| {method} | {' | '.join(cells)} | {seconds:.1f} |", flush=True)
-    return errors
+    return Scores(errors, seconds)
+
+
+def keep(path: Path, name: str, method: str, steps: list[int], scores: Scores) -> None:
+    """Write scores into a file, beside those of other sets and methods."""
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = {"steps": steps, "errors": [[float(f"{e:.6g}") for e in fold] for fold in scores.errors.tolist()]}
+    key = name if max(steps) <= WINDOW else f"{name}, {max(steps)} steps"
+    kept.setdefault(key, {})[method] = found | {"seconds": round(scores.seconds, 1)}
+    sets = (f"{json.dumps(each)}: {{\n{_lines(of)}\n}}" for each, of in kept.items())
+    with atomic(path) as file:
+        file.write(("{\n" + ",\n".join(sets) + "\n}\n").encode())
+
+
+def _lines(found: dict[str, Any]) -> str:
+    """A line for each method."""
+    return ",\n".join(f"{json.dumps(method)}: {json.dumps(scores)}" for method, scores in found.items())
 
 
 def beside_the_best(errors: dict[str, np.ndarray]) -> None:
@@ -199,13 +229,19 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", default=list(SETS), metavar="set", help=f"of {', '.join(SETS)}")
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--steps", nargs=3, type=int, default=[1, 3, 5], help="the steps ahead of the table")
+    parser.add_argument("--out", type=Path, help="a file of errors, to which these are added")
     parser.add_argument("--folds", type=int, default=N_FOLDS, help="how many of the five folds are run")
     chosen = parser.parse_args()
     for name in chosen.sets:
         parts = list(SETS[name]())[: chosen.folds]
         head = " | ".join(f"{step} step{'s' * (step > 1)}" for step in chosen.steps)
         print(f"\n| {name} | {head} | seconds a fit |\n|---|---|---|---|---|", flush=True)
-        errors = {method: scored(method, parts, chosen.steps) for method in chosen.methods}
+        errors = {}
+        for method in chosen.methods:
+            scores = scored(method, parts, chosen.steps)
+            errors[method] = scores.errors
+            if chosen.out:
+                keep(chosen.out, name, method, chosen.steps, scores)
         paired(errors)
         beside_the_best(errors)
 

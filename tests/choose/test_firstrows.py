@@ -104,3 +104,9 @@ def test_files_remember_the_rows(tmp_path: Any) -> None:
     model = PSIM(**GIVEN).fit(swinging(40, 1))
     model.save(tmp_path / "model.psim")
     assert skipped(PSIM.load(tmp_path / "model.psim")) == 10
+
+
+def test_the_summary_tells_of_rows_left_out() -> None:
+    said = PSIM(**GIVEN).fit(swinging(40, 1)).summary()
+    assert "examples   without the first 10 rows of each recording, which misled" in said
+    assert "misled" not in PSIM(**GIVEN).fit(swinging(40, 1, rest=12)).summary()

@@ -115,6 +115,7 @@ def summarised(report: Mapping[str, Any]) -> str:
             f"{counted(report['dropped'], 'row')} dropped{radius}"
         ),
         *([f"first rows {BEGINS[choices['begins']]}"] if choices.get("begins") else []),
+        *_examples(choices),
         "",
         f"held-out error by steps ahead, in {unit}{', inputs to come known' if data['inputs'] else ''}:",
     ]
@@ -179,6 +180,12 @@ def _fed_back(choices: Mapping[str, Any]) -> str:
     if choices.get("states") is None:
         return f"rank {choices['rank'] or 'full'}"
     return f"begun with a linear system of {counted(choices['states'], 'state')}, from {choices['past']} rows of past"
+
+
+def _examples(choices: Mapping[str, Any]) -> list[str]:
+    """A line on first rows that were not learnt from; files of earlier versions know of none."""
+    skip = choices.get("skip")
+    return [f"examples   without the first {counted(skip, 'row')} of each recording, which misled"] if skip else []
 
 
 def _rows(errors: Mapping[str, Sequence[float]]) -> list[str]:
