@@ -22,6 +22,7 @@ from psimlearn.choose.systems import FromSystems, from_systems, wide_beliefs
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.learners import RandomFourierRidge
+from psimlearn.recordings.windows import are_long
 
 __all__ = ["screened", "search"]
 
@@ -51,7 +52,7 @@ def search(
     trials = screened(space.candidates(), courses, tell)
     tell(f"tried {len(trials)} settings before the first round; {_diverged(trials)} diverged")
     others: list[Trial] = []
-    if space.skip:
+    if space.skip and all(are_long(course.ground.train.lengths, space.skip) for course in courses):
         later = skipping(courses, space.skip)
         if first_rows_mislead(trials, courses, later, space.skip, tell):
             tell("first rows of recordings mislead: filters learn from later rows only")

@@ -45,7 +45,7 @@ class Space(NamedTuple):
     hopeless: float = inf
     """The error before the first round beyond which no candidate races: no belief would make up for it."""
     skip: int = 0
-    """First rows of each recording that may mislead: the search tries whether filters are better without them."""
+    """First rows of each recording that may mislead: if recordings are long, the search tries to do without them."""
     close: float = 0.0
     """The error, relative to the best, up to which runners with other lags go on after the race as well."""
 

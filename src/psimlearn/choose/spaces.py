@@ -11,7 +11,7 @@ from psimlearn.filter import Stack
 from psimlearn.filter.features import Persistent
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import SETTLED, are_long
+from psimlearn.recordings.windows import SETTLED
 from psimlearn.train.recipe import Prior, Recipe
 
 __all__ = ["RIDGES", "cautious_recipe", "fourier_space", "given_space", "linear_space", "n_fourier", "recipes"]
@@ -44,7 +44,7 @@ def linear_space(settings: Settings, data: Trajectories) -> Space:
     ranks = _ranks(settings, data.n_channels)
     tried = recipes(settings, data)
     systems = _systems(settings, data, tried)
-    skip = _skip(settings, data, tried)
+    skip = _skip(settings, tried)
     return Space((Ridge(),), tried, RIDGES, between=_between(settings), ranks=ranks, systems=systems, skip=skip)
 
 
@@ -124,12 +124,11 @@ def _systems(settings: Settings, data: Trajectories, recipes: Sequence[Recipe]) 
     return Systems(sizes, chosen, SYSTEM_RIDGES) if sizes and chosen else None
 
 
-def _skip(settings: Settings, data: Trajectories, recipes: Sequence[Recipe]) -> int:
-    """The first rows whose lags lie before the beginning, if users leave them to us and recordings have many others."""
+def _skip(settings: Settings, recipes: Sequence[Recipe]) -> int:
+    """The first rows whose lags lie before the beginning, if users leave them to us; at least those not scored."""
     if settings.literal or not settings.opening or settings.trainer == "forward":
         return 0
-    rows = max(SETTLED, *(recipe.lags - 1 for recipe in recipes))
-    return rows if are_long(data.lengths, rows) else 0
+    return max(SETTLED, *(recipe.lags - 1 for recipe in recipes))
 
 
 def _between(settings: Settings) -> tuple[tuple[str, float], ...]:
