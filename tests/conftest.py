@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -48,3 +49,11 @@ def data_folder() -> Path:
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As users run it: without a check of every annotation at every step, of which other tests make enough."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture(autouse=True)
+def no_figures_left() -> Generator[None]:
+    """Close the figures of a test: matplotlib keeps them, and warns once there are many in a process."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from psimlearn.baselines import Autoregression
+from psimlearn.datasets import long_memory_system
 from psimlearn.errors import DataError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import errors_by_horizon
@@ -55,6 +56,16 @@ def test_recordings_that_begin_in_motion_are_learnt_from_later_rows() -> None:
     test = swinging(50, 2)
     ours, theirs = (errors_by_horizon(each.filter_, test, 3, skip=10) for each in (model, all_rows))
     assert (ours < 0.98 * theirs).all()
+
+
+def test_beliefs_that_remember_for_long_are_learnt_from_all_rows() -> None:
+    """Lags mislead there too, but a filter that has not seen how beliefs begin is 9 % above the optimum."""
+    system = long_memory_system()
+    model = PSIM(window=2, random_state=0).fit(system.simulate(100, 80, RNG(0)))
+    assert skipped(model) == 0
+    assert (
+        errors_by_horizon(model.filter_, system.simulate(300, 80, RNG(1)), 1, skip=10)[0] < 1.03 * system.errors(1)[0]
+    )
 
 
 def test_recordings_that_begin_at_rest_are_learnt_from_all_rows() -> None:

@@ -1,5 +1,6 @@
 """One setting of everything that is chosen, and how it did."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.train.derived import OnSums
 from psimlearn.train.recipe import Recipe
 
-__all__ = ["Candidate", "Trial"]
+__all__ = ["Candidate", "Trial", "best_of_each_kind"]
 
 OFFSETS = 1.6
 """The doubt about the level of a new recording, times the square of the number of recordings: see `Trial`."""
@@ -99,3 +100,11 @@ class Trial(NamedTuple):
             "best_round": self.best_round,
             "error": self.error,
         }
+
+
+def best_of_each_kind(trials: Iterable[Trial]) -> list[Trial]:
+    """The best ridge of every kind, best kind first."""
+    best: dict[Candidate, Trial] = {}
+    for trial in sorted(trials, key=lambda t: t.penalised_error):
+        best.setdefault(trial.candidate.kind, trial)
+    return list(best.values())

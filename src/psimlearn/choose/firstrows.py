@@ -1,8 +1,9 @@
-"""Whether the first rows of recordings teach.
+"""Whether the first rows of recordings may mislead, so that a search without their examples is worth its time.
 
 Lags before the first row repeat it. If the system rested before, that is right. If recordings begin in its midst, such
-examples are wrong, and a regression has to serve them too. Where rows are dear, they are better than none. So
-autoregressions decide, with and without these examples: their errors do not change from round to round.
+examples are wrong, and a regression has to serve them too. But the first rows also show a belief that knows nothing:
+beliefs that remember for long are learnt from them. So autoregressions, which have no belief, tell quickly whether lags
+mislead, and the search without first rows has to win on held-out rows.
 """
 
 from collections.abc import Sequence
@@ -10,49 +11,63 @@ from dataclasses import replace
 
 import numpy as np
 
-from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course, start
+from psimlearn.choose.candidates import Candidate, Trial, best_of_each_kind
+from psimlearn.choose.courses import Course, skipping, start
 from psimlearn.choose.runs import screened
+from psimlearn.choose.space import Space
 from psimlearn.choose.watch import Watch
 from psimlearn.filter import Filter
 from psimlearn.learners import Ridge
+from psimlearn.recordings.windows import are_long
 from psimlearn.train.openings import can_open, with_opening
 from psimlearn.train.score import held_out, scored
 
-__all__ = ["first_rows_mislead", "without_first_rows"]
+__all__ = ["without_first_rows"]
 
 LESS = 0.998
-"""The error on later rows, relative to that with all examples, below which first rows are left out: more is noise."""
+"""The error on later rows, relative to that with all examples, below which first rows mislead: more is noise."""
 AS_GOOD = 1.01
-"""The error on all rows, first rows included, up to which that does no harm."""
+"""The error on all rows, first rows included, up to which it does no harm to leave them out."""
 
 
-def first_rows_mislead(
-    trials: Sequence[Trial], courses: Sequence[Course], skipping: Sequence[Course], skip: int, tell: Watch
-) -> bool:
-    """Whether autoregressions are better at later rows without the examples of first rows, and as good at all rows.
+def without_first_rows(
+    trials: Sequence[Trial], courses: Sequence[Course], space: Space, tell: Watch
+) -> tuple[list[Course], Space] | None:
+    """A search without the examples of first rows: each kind with its best ridge; None if they do not mislead.
 
     Args:
         trials: trials with all examples.
         courses: the splits of the recordings.
-        skipping: the same, with sums without first rows.
-        skip: the number of first rows.
+        space: the candidates of these trials.
         tell: receives progress.
     """
+    if not space.skip or not all(are_long(course.ground.train.lengths, space.skip) for course in courses):
+        return None
+    later = skipping(courses, space.skip)
+    if not _mislead(trials, courses, later, space.skip, tell):
+        return None
+    kinds = [t.candidate for t in best_of_each_kind(trials) if t.candidate.recipe.states is None]
+    again = tuple(_without(candidate, space.skip) for candidate in kinds)
+    return later, space._replace(recipes=(), others=again, systems=None, skip=0)
+
+
+def _mislead(
+    trials: Sequence[Trial], courses: Sequence[Course], later: Sequence[Course], skip: int, tell: Watch
+) -> bool:
+    """Whether autoregressions are better at later rows without the examples of first rows, and as good at all rows."""
     plain = [t for t in trials if t.candidate.recipe.belief_weight == 0 and isinstance(t.candidate.learner, Ridge)]
     by_lags: dict[int, Trial] = {}
-    for trial in sorted(plain, key=_error):
+    for trial in best_of_each_kind(plain):
         by_lags.setdefault(trial.candidate.recipe.lags, trial)
     if not by_lags or not np.isfinite(_error(best := min(by_lags.values(), key=_error))):
         return False
-    without = screened([without_first_rows(t.candidate, skip) for t in by_lags.values()], skipping, tell)
-    rival = min(without, key=_error)
+    rival = min(screened([_without(t.candidate, skip) for t in by_lags.values()], later, tell), key=_error)
     if not _error(rival) <= LESS * _error(best):
         return False
-    return _on_all_rows(rival.candidate, skipping) <= AS_GOOD * _on_all_rows(best.candidate, courses)
+    return _on_all_rows(rival.candidate, later) <= AS_GOOD * _on_all_rows(best.candidate, courses)
 
 
-def without_first_rows(candidate: Candidate, skip: int) -> Candidate:
+def _without(candidate: Candidate, skip: int) -> Candidate:
     """The candidate, trained without the examples of so many first rows."""
     return candidate._replace(recipe=replace(candidate.recipe, skip=skip))
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from psimlearn.baselines import LastObservation, TrainingMean
 from psimlearn.choose.candidates import Trial
-from psimlearn.choose.courses import Course, laid_out, start
+from psimlearn.choose.courses import Course, attempted, laid_out, start
+from psimlearn.choose.firstrows import without_first_rows
 from psimlearn.choose.forests import enough_for_trees, tree_search
 from psimlearn.choose.runs import Run
 from psimlearn.choose.search import screened, search
@@ -39,10 +40,10 @@ WORSE = 1.005
 def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, tell: Watch) -> tuple[Run, list[Trial]]:
     linear = linear_space(settings, data)
     if settings.learner == "ridge":
-        return search(courses, linear, settings.n_rounds, tell)
+        return _linear_search(courses, linear, settings.n_rounds, tell)
     finished: list[Run] = []
     if settings.learner == "auto":
-        first, trials = search(courses, linear, settings.n_rounds, tell)
+        first, trials = _linear_search(courses, linear, settings.n_rounds, tell)
         finished, guide = [first], replace(first.candidate.recipe, states=None)  # others do not begin with a system
     else:
         trials = screened(linear.candidates(), courses, tell)
@@ -59,6 +60,19 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
         third, more = search(courses, fourier, settings.n_rounds, tell, finished)
         finished, trials = [*finished, third], trials + more
     return min(finished, key=lambda run: run.trial().penalised_error), trials  # the first of equals
+
+
+def _linear_search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) -> tuple[Run, list[Trial]]:
+    """The best of linear regressions; of later rows only, where examples of first rows mislead."""
+    run, trials = search(courses, space, n_rounds, tell)
+    later = without_first_rows(trials, courses, space, tell)
+    if later is None:
+        return run, trials
+    tell("first rows may mislead: filters that learn from later rows")
+    found = attempted(search, *later, n_rounds, tell, [run])
+    if found is None:
+        return run, trials
+    return min(run, found[0], key=lambda each: each.trial().penalised_error), trials + found[1]
 
 
 def hopeless(trials: Sequence[Trial], rivals: Sequence[Run]) -> float:
@@ -96,7 +110,8 @@ def _baselines(
 
 def _autoregressions(courses: Sequence[Course], trials: Sequence[Trial], settings: Settings) -> list[Filter]:
     """The best direct autoregression by ridge, one for each course: among the trials, or tried now."""
-    tried = [t for t in trials if t.candidate.recipe.belief_weight == 0 and isinstance(t.candidate.learner, Ridge)]
+    direct = [t for t in trials if t.candidate.recipe.belief_weight == 0 and isinstance(t.candidate.learner, Ridge)]
+    tried = [t for t in direct if not t.candidate.recipe.skip]  # errors of first rows count in the table
     if settings.trainer == "forward" or not tried:
         plain = Recipe(lags=settings.features.window, belief_weight=0.0)
         courses = [

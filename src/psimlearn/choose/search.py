@@ -12,17 +12,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course, skipping
+from psimlearn.choose.candidates import Candidate, Trial, best_of_each_kind
+from psimlearn.choose.courses import Course
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
-from psimlearn.choose.firstrows import first_rows_mislead, without_first_rows
 from psimlearn.choose.runs import Run, advanced, race, runs, screened, with_ridge
 from psimlearn.choose.space import Space
 from psimlearn.choose.systems import FromSystems, from_systems, wide_beliefs
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.learners import RandomFourierRidge
-from psimlearn.recordings.windows import are_long
 
 __all__ = ["screened", "search"]
 
@@ -51,22 +49,15 @@ def search(
     """
     trials = screened(space.candidates(), courses, tell)
     tell(f"tried {len(trials)} settings before the first round; {_diverged(trials)} diverged")
-    others: list[Trial] = []
-    if space.skip and all(are_long(course.ground.train.lengths, space.skip) for course in courses):
-        later = skipping(courses, space.skip)
-        if first_rows_mislead(trials, courses, later, space.skip, tell):
-            tell("first rows of recordings mislead: filters learn from later rows only")
-            again = [without_first_rows(trial.candidate, space.skip) for trial in _best_of_each_kind(trials)]
-            courses, space, others, trials = later, space.skipping(), trials, screened(again, later, tell)
     if space.refine and space.alphas:
         trials += _beyond_the_edges(trials, courses, tell)
-        nearby = _nearby(_best_of_each_kind(trials)[:N_RACING], space)
+        nearby = _nearby(best_of_each_kind(trials)[:N_RACING], space)
         trials += screened(_untried(nearby, trials), courses, tell)
-    kinds = _best_of_each_kind(trials)
+    kinds = best_of_each_kind(trials)
     begun = from_systems(courses, space, tell)
     trials += begun.trials
     finished = _raced(kinds, begun, courses, space, n_rounds, tell, rivals)
-    trials += [*others, *(run.trial() for run in finished)]
+    trials += [run.trial() for run in finished]
     winner = min(finished, key=_penalised_error)
     if not np.isfinite(_penalised_error(winner)):
         raise DivergedError(
@@ -221,14 +212,6 @@ def _first_of_each_lags(kinds: Sequence[Trial]) -> list[Trial]:
     for trial in kinds:
         by_lags.setdefault(trial.candidate.recipe.lags, trial)
     return list(by_lags.values())
-
-
-def _best_of_each_kind(trials: Iterable[Trial]) -> list[Trial]:
-    """The best ridge of every kind, best kind first."""
-    best: dict[Candidate, Trial] = {}
-    for trial in sorted(trials, key=lambda t: t.penalised_error):
-        best.setdefault(trial.candidate.kind, trial)
-    return list(best.values())
 
 
 def _around(alpha: float | None) -> list[float]:

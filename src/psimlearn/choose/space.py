@@ -1,6 +1,5 @@
 """The candidates of a search, as a value."""
 
-from dataclasses import replace
 from itertools import product
 from math import inf
 from typing import Any, NamedTuple
@@ -45,17 +44,9 @@ class Space(NamedTuple):
     hopeless: float = inf
     """The error before the first round beyond which no candidate races: no belief would make up for it."""
     skip: int = 0
-    """First rows of each recording that may mislead: if recordings are long, the search tries to do without them."""
+    """First rows of each recording whose examples may mislead, so that a search without them may do better."""
     close: float = 0.0
     """The error, relative to the best, up to which runners with other lags go on after the race as well."""
-
-    def skipping(self) -> "Space":
-        """The same space, with recipes that skip these rows."""
-        recipes = tuple(replace(recipe, skip=self.skip) for recipe in self.recipes)
-        systems = self.systems and self.systems._replace(
-            recipes=tuple(replace(recipe, skip=self.skip) for recipe in self.systems.recipes)
-        )
-        return self._replace(recipes=recipes, systems=systems, skip=0)
 
     def candidates(self) -> list[Candidate]:
         """All candidates, in the order in which they are reported."""

@@ -33,7 +33,7 @@ VIDEOS: dict[str, Callable[[], np.ndarray]] = {"beach": beach, "flag": flag, "oc
 RECORDINGS: dict[str, Callable[[Mapping[str, Any]], Trajectories]] = {
     "snap_assembly": lambda of: snap_assembly(of["which"]),
     "walking": lambda of: _of_parts(walking(of["heading"]), of.get("parts")),
-    "joint_angles": lambda of: joint_angles(of["trials"]),
+    "joint_angles": lambda of: _of_parts(joint_angles(of["trials"]), of.get("parts")),
 }
 SYSTEMS: dict[str, Callable[[np.random.Generator], LinearSystem]] = {
     "long_memory_system": lambda _: long_memory_system(),
