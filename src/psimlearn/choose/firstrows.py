@@ -19,7 +19,7 @@ from psimlearn.choose.watch import Watch
 from psimlearn.filter import Filter
 from psimlearn.learners import Ridge
 from psimlearn.recordings.windows import are_long
-from psimlearn.train.openings import can_open, with_opening
+from psimlearn.train.openings import as_good, can_open, first_errors, with_opening
 from psimlearn.train.score import held_out, scored
 
 __all__ = ["without_first_rows"]
@@ -74,14 +74,29 @@ def _without(candidate: Candidate, skip: int) -> Candidate:
 
 def _on_all_rows(candidate: Candidate, courses: Sequence[Course]) -> float:
     """The closed-loop error of F_0 at all held-out rows, averaged over courses; F_0 may learn how recordings begin."""
-    return float(np.mean([_on_all_rows_of(start(candidate, course).begun.filter, course) for course in courses]))
+    filters = [start(candidate, course).begun.filter for course in courses]
+    rows = [held_out(f, c.validation, c.criterion, c.loss) for f, c in zip(filters, courses, strict=True)]
+    plain = [scored(0, filter, held) for filter, held in zip(filters, rows, strict=True)]
+    opened = _opened([round.filter for round in plain], courses)
+    if opened is not None:
+        plain = [scored(0, filter, held) for filter, held in zip(opened, rows, strict=True)]
+    return float(np.mean([round.error for round in plain]))
 
 
-def _on_all_rows_of(filter: Filter, course: Course) -> float:
-    held = held_out(filter, course.validation, course.criterion, course.loss)
-    plain = scored(0, filter, held)
-    opened = with_opening(plain.filter, course.ground.train, "any moment") if can_open(plain.filter) else None
-    return plain.error if opened is None else min(plain.error, scored(0, opened, held).error)
+def _opened(filters: Sequence[Filter], courses: Sequence[Course]) -> list[Filter] | None:
+    """The filters with openings; None where they cannot open, or held-out first rows would be worse."""
+    if not all(can_open(filter) for filter in filters):
+        return None
+    pairs = zip(filters, courses, strict=True)
+    found = [with_opening(filter, course.ground.train, "any moment") for filter, course in pairs]
+    opened = [filter for filter in found if filter is not None]
+    if len(opened) < len(found):
+        return None
+    ours, without = (
+        np.concatenate([first_errors(f, c.validation).squares for f, c in zip(some, courses, strict=True)])
+        for some in (opened, filters)
+    )
+    return opened if as_good(ours, without) else None
 
 
 def _error(trial: Trial) -> float:

@@ -14,15 +14,13 @@ from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import SETTLED, blocks_of
 from psimlearn.shapes import Float
-from psimlearn.train.openings import Begins, can_open, first_errors, with_opening
+from psimlearn.train.openings import Begins, as_good, can_open, first_errors, with_opening
 
 __all__ = ["beginnings", "opened", "opened_alike"]
 
 WAYS: tuple[Begins, ...] = ("any moment", "first rows")
 
 
-WORSE = 1.05
-"""Squared errors of first rows may be so many times larger: with tens of recordings, such a difference is noise."""
 CLEARLY = 2.0
 """Standard errors by which first rows have to be more likely if they begin in a way of their own."""
 
@@ -44,7 +42,9 @@ def opened(choice: Choice) -> Choice:
     if not all(can_open(round.filter) for round in choice.winners):
         return choice
     plain = np.concatenate([first_errors(filter, held).squares for filter, held in choice.held_out])
-    tried = [found for begins in WAYS if (found := _tried(choice, begins)) is not None and _no_worse(found, plain)]
+    tried = [
+        found for begins in WAYS if (found := _tried(choice, begins)) is not None and as_good(found.squares, plain)
+    ]
     if not tried:
         return choice
     best = tried[-1] if len(tried) > 1 and _clearly(tried[1].nats - tried[0].nats) else tried[0]
@@ -77,12 +77,6 @@ def _tried(choice: Choice, begins: Begins) -> _Tried | None:
     errors = [first_errors(filter, split.held) for filter, split in zip(there, choice.splits, strict=True)]
     squares, nats = (np.concatenate(parts) for parts in zip(*errors, strict=True))
     return _Tried(begins, there, squares, nats)
-
-
-def _no_worse(found: _Tried, plain: Float[np.ndarray, "m rows"]) -> bool:
-    """Whether errors are as small as without an opening: those of the very first row, which are large, and the rest."""
-    ours, without = (np.nansum(squares, axis=0) for squares in (found.squares, plain))
-    return bool(ours[0] <= WORSE * without[0] and ours[1:].sum() <= WORSE * without[1:].sum())
 
 
 def _clearly(more: Float[np.ndarray, " m"]) -> bool:

@@ -25,7 +25,7 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import settled
 from psimlearn.shapes import Float
 
-__all__ = ["Begins", "FirstErrors", "can_open", "first_errors", "with_opening"]
+__all__ = ["Begins", "FirstErrors", "as_good", "can_open", "first_errors", "with_opening"]
 
 Begins = Literal["any moment", "first rows"]
 """How recordings begin: at any moment, or as first rows tell."""
@@ -41,6 +41,8 @@ SCORED = 10
 """First rows that are scored."""
 STEPS = 20
 """Steps of expectation maximisation."""
+WORSE = 1.05
+"""Squared errors of first rows may be so many times larger: with tens of recordings, such a difference is noise."""
 FAINT = 1e-10
 """Directions whose variance is a smaller share of the largest are left out."""
 
@@ -164,6 +166,12 @@ def first_errors(filter: Filter, held: Trajectories) -> FirstErrors:
             D = D + model.kind.between(model.opened.spread[t : t + 1], model.H)[0]
         nats[seen[:, t]] -= 0.5 * (np.sum(now * np.linalg.solve(D, now.T).T, axis=1) + np.linalg.slogdet(D)[1])
     return FirstErrors(squares, nats)
+
+
+def as_good(opened: Float[np.ndarray, "m rows"], plain: Float[np.ndarray, "m rows"]) -> bool:
+    """Whether squared errors are as small as without an opening: of the very first row, which is hard, and the rest."""
+    ours, without = (np.nansum(squares, axis=0) for squares in (opened, plain))
+    return bool(ours[0] <= WORSE * without[0] and ours[1:].sum() <= WORSE * without[1:].sum())
 
 
 def _first_rows(filter: Filter, data: Trajectories, most: int) -> Float[np.ndarray, "m most n"]:
