@@ -13,7 +13,7 @@ import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial, best_of_each_kind
 from psimlearn.choose.courses import Course, skipping, start
-from psimlearn.choose.runs import screened
+from psimlearn.choose.runs import Run, screened
 from psimlearn.choose.space import Space
 from psimlearn.choose.watch import Watch
 from psimlearn.filter import Filter
@@ -22,7 +22,7 @@ from psimlearn.recordings.windows import are_long
 from psimlearn.train.openings import as_good, can_open, first_errors, with_opening
 from psimlearn.train.score import held_out, scored
 
-__all__ = ["without_first_rows"]
+__all__ = ["better", "without_first_rows"]
 
 LESS = 0.998
 """The error on later rows, relative to that with all examples, below which first rows mislead: more is noise."""
@@ -64,7 +64,15 @@ def _mislead(
     rival = min(screened([_without(t.candidate, skip) for t in by_lags.values()], later, tell), key=_error)
     if not _error(rival) <= LESS * _error(best):
         return False
-    return _on_all_rows(rival.candidate, later) <= AS_GOOD * _on_all_rows(best.candidate, courses)
+    return _does_no_harm(_first_filters(rival.candidate, later), _first_filters(best.candidate, courses), courses)
+
+
+def better(run: Run, rival: Run) -> Run:
+    """The rival, which learnt from later rows only, if held-out rows say so and first rows do not object."""
+    if not _error(rival.trial()) < _error(run.trial()):
+        return run
+    theirs, ours = ([round.filter for round in each.winners()] for each in (rival, run))
+    return rival if _does_no_harm(theirs, ours, [lane.course for lane in run.lanes]) else run
 
 
 def _without(candidate: Candidate, skip: int) -> Candidate:
@@ -72,9 +80,18 @@ def _without(candidate: Candidate, skip: int) -> Candidate:
     return candidate._replace(recipe=replace(candidate.recipe, skip=skip))
 
 
-def _on_all_rows(candidate: Candidate, courses: Sequence[Course]) -> float:
-    """The closed-loop error of F_0 at all held-out rows, averaged over courses; F_0 may learn how recordings begin."""
-    filters = [start(candidate, course).begun.filter for course in courses]
+def _first_filters(candidate: Candidate, courses: Sequence[Course]) -> list[Filter]:
+    """F_0 on each course."""
+    return [start(candidate, course).begun.filter for course in courses]
+
+
+def _does_no_harm(filters: Sequence[Filter], others: Sequence[Filter], courses: Sequence[Course]) -> bool:
+    """Whether filters are as good as others at all held-out rows, the first included."""
+    return _on_all_rows(filters, courses) <= AS_GOOD * _on_all_rows(others, courses)
+
+
+def _on_all_rows(filters: Sequence[Filter], courses: Sequence[Course]) -> float:
+    """The closed-loop error at all held-out rows, averaged over courses, if filters may learn how recordings begin."""
     rows = [held_out(f, c.validation, c.criterion, c.loss) for f, c in zip(filters, courses, strict=True)]
     plain = [scored(0, filter, held) for filter, held in zip(filters, rows, strict=True)]
     opened = _opened([round.filter for round in plain], courses)

@@ -9,7 +9,7 @@ import numpy as np
 from psimlearn.baselines import LastObservation, TrainingMean
 from psimlearn.choose.candidates import Trial
 from psimlearn.choose.courses import Course, attempted, laid_out, start
-from psimlearn.choose.firstrows import without_first_rows
+from psimlearn.choose.firstrows import better, without_first_rows
 from psimlearn.choose.forests import enough_for_trees, tree_search
 from psimlearn.choose.runs import Run
 from psimlearn.choose.search import screened, search
@@ -70,9 +70,7 @@ def _linear_search(courses: Sequence[Course], space: Space, n_rounds: int, tell:
         return run, trials
     tell("first rows may mislead: filters that learn from later rows")
     found = attempted(search, *later, n_rounds, tell, [run])
-    if found is None:
-        return run, trials
-    return min(run, found[0], key=lambda each: each.trial().penalised_error), trials + found[1]
+    return (run, trials) if found is None else (better(run, found[0]), trials + found[1])
 
 
 def hopeless(trials: Sequence[Trial], rivals: Sequence[Run]) -> float:
