@@ -2,12 +2,14 @@
 
     PSIMLEARN_DATA=folder python benchmarks/real.py [set ..] [--methods name ..] [--steps 1 3 5] [--folds 5]
         [--out results/real.json]
+    python benchmarks/real.py --out results/real.json --page docs/real-data.md
 
 Every method is fitted on the same folds and scored on the same rows: at least 10 rows into a test recording, 1 to 5
 steps ahead, squared errors summed over channels. HIRO and walking are in standard deviations of the training data,
 channel by channel; the videos in shares of the total variance of 20 principal components of the training blocks.
 With `--steps 1 5 20` all methods are fitted for 20 steps: direct ones predict 20 rows, and PSIM has `criterion=20`.
-`--out` keeps the errors of every fold in a file, beside those of earlier runs: tests hold the pages to it.
+`--out` keeps the errors of every fold in a file, beside those of earlier runs. With `--page` nothing is fitted: the
+tables of a page are written again from that file, and tests hold the page to it.
 
 Sets with noise have noise of 0.3 standard deviations in training and test rows, and errors are measured against rows
 without it: 0.3 of each channel for HIRO and walking, 0.3 of the root mean square over components for videos, whose
@@ -18,8 +20,9 @@ of `PSIM()` relative to the best linear method, and of `PSIM(learner="auto")` re
 
 import argparse
 import json
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -177,9 +180,34 @@ def scored(method: str, parts: list[Fold], steps: list[int]) -> Scores:
     seconds = (time.process_time() - began) / len(parts)
     errors = np.array([fold.errors(f, max(steps)) for f, fold in zip(forecasters, parts, strict=True)])
     errors = errors[:, np.array(steps) - 1]
-    cells = [f"{mean:.3g} +- {std:.1g}" for mean, std in zip(errors.mean(0), errors.std(0, ddof=1), strict=True)]
-    print(f"| {method} | {' | '.join(cells)} | {seconds:.1f} |", flush=True)
+    print(f"{row(method, errors)} {seconds:.1f} |", flush=True)
     return Scores(errors, seconds)
+
+
+def head(name: str, steps: Sequence[int]) -> str:
+    """The first line of a table."""
+    return f"| {name} | {' | '.join(f'{step} step' + 's' * (step > 1) for step in steps)} |"
+
+
+def row(method: str, errors: np.ndarray) -> str:
+    """A line of a table: mean and deviation over folds, and the number of folds where not all were run."""
+    moments = zip(errors.mean(axis=0), errors.std(axis=0, ddof=1), strict=True)
+    cells = (f"{mean:.3g} +- {float(f'{deviation:.1g}'):g}" for mean, deviation in moments)
+    some = "" if len(errors) == N_FOLDS else f" ({len(errors)} folds)"
+    return f"| {method}{some} | {' | '.join(cells)} |"
+
+
+def with_tables(page: str, kept: dict[str, Any]) -> str:
+    """The page, with the table of each set in the file written again: those that begin with the name of the set."""
+    for name, found in kept.items():
+        steps = next(iter(found.values()))["steps"]
+        rows = [row(method, np.array(found[method]["errors"])) for method in METHODS if method in found]
+        table = "\n".join([head(name, steps), "|---" * (1 + len(steps)) + "|", *rows, ""])
+        before = re.search(rf"^\| {re.escape(name)} \| 1 step .*\n(\|.*\n)+", page, flags=re.M)
+        if before is None:
+            raise SystemExit(f"required a table of {name!r} in the page, received none")
+        page = page[: before.start()] + table + page[before.end() :]
+    return page
 
 
 def keep(path: Path, name: str, method: str, steps: list[int], scores: Scores) -> None:
@@ -231,11 +259,15 @@ def main() -> None:
     parser.add_argument("--steps", nargs=3, type=int, default=[1, 3, 5], help="the steps ahead of the table")
     parser.add_argument("--out", type=Path, help="a file of errors, to which these are added")
     parser.add_argument("--folds", type=int, default=N_FOLDS, help="how many of the five folds are run")
+    parser.add_argument("--page", type=Path, help="write the tables of this page again from the file of errors")
     chosen = parser.parse_args()
+    if chosen.page:
+        kept = json.loads(chosen.out.read_text(encoding="utf-8"))
+        chosen.page.write_text(with_tables(chosen.page.read_text(encoding="utf-8"), kept), encoding="utf-8")
+        return
     for name in chosen.sets:
         parts = list(SETS[name]())[: chosen.folds]
-        head = " | ".join(f"{step} step{'s' * (step > 1)}" for step in chosen.steps)
-        print(f"\n| {name} | {head} | seconds a fit |\n|---|---|---|---|---|", flush=True)
+        print(f"\n{head(name, chosen.steps)} seconds a fit |\n|---|---|---|---|---|", flush=True)
         errors = {}
         for method in chosen.methods:
             scores = scored(method, parts, chosen.steps)

@@ -16,12 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 import psimlearn
-from psimlearn.reproduce.read import joined, results
+import real
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -221,34 +222,37 @@ def test_the_api_page_has_every_public_name() -> None:
             assert re.search(rf"^- (\*\*)?`{name}\b", text, flags=re.M), name
 
 
+REAL = ROOT / "results" / "real.json"
 COMPARED = {
-    "last observation": "last",
-    "autoregression": "AR",
+    "last observation": "last observation",
+    "autoregression": "AR, tuned",
     "N4SID": "N4SID",
     "predictive states (IVR)": "IVR",
-    "linear system by EM": "EM-LDS",
-    "recurrent network (walking: three folds)": "RNN",
-    "the paper's filter, linear": "PSIM-Linear",
-    '`PSIM(learner="auto")`': "PSIM(auto)",
+    "linear system by EM": "EM",
+    "trees on 5 lags": "ExtraTrees, 5 lags",
+    "perceptron on 5 lags": "MLP, 5 lags",
+    "recurrent network (GRU)": "GRU",
+    '`PSIM(learner="auto")`': 'PSIM(learner="auto")',
 }
+SETS = ("HIRO assembly", "walking", "flag", "ocean", "HIRO, noise", "walking 30 Hz, legs, noise", "ocean, noise")
 
 
 @pytest.mark.parametrize("title", COMPARED)
 def test_the_readme_compares_as_the_results_do(title: str) -> None:
     """Multiples of the one-step error of `PSIM()` on the folds that both have."""
-    table1, appendix = (results(ROOT / "results", name) for name in ("table1", "appendix"))
-    assert table1 is not None
-    found = joined(table1, appendix)
+    kept = json.loads(REAL.read_text(encoding="utf-8"))
     cells = []
-    for name in ("robot", "walking", "flag", "ocean"):
-        if COMPARED[title] not in found.methods(name):
-            cells.append("")
-            continue
-        compared = found.compared(name, methods=(COMPARED[title], "PSIM()"))
-        errors = dict(zip(compared.methods, compared.mean()[:, 0], strict=True))
-        cells.append(f"{errors[COMPARED[title]] / errors['PSIM()']:.2f}")
+    for name in SETS:
+        ours, theirs = (kept[name].get(method, {"errors": []})["errors"] for method in ("PSIM()", COMPARED[title]))
+        both = np.array([(a[0], b[0]) for a, b in zip(ours, theirs, strict=False)])
+        cells.append(f"{both[:, 1].mean() / both[:, 0].mean():.2f}" if len(both) else "")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"| {title} | {' | '.join(cells)} |" in readme.replace("**", "")
+
+
+def test_the_tables_of_real_recordings_are_the_results() -> None:
+    page = (ROOT / "docs" / "real-data.md").read_text(encoding="utf-8")
+    assert real.with_tables(page, json.loads(REAL.read_text(encoding="utf-8"))) == page
 
 
 def test_the_pictures_can_be_drawn_again(tmp_path: Path) -> None:

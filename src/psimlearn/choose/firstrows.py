@@ -19,7 +19,7 @@ from psimlearn.choose.watch import Watch
 from psimlearn.filter import Filter
 from psimlearn.learners import Ridge
 from psimlearn.recordings.windows import are_long
-from psimlearn.train.openings import as_good, can_open, first_errors, with_opening
+from psimlearn.train.openings import all_opened, begins_as_well, can_open, first_errors
 from psimlearn.train.score import held_out, scored
 
 __all__ = ["better", "without_first_rows"]
@@ -104,16 +104,14 @@ def _opened(filters: Sequence[Filter], courses: Sequence[Course]) -> list[Filter
     """The filters with openings; None where they cannot open, or held-out first rows would be worse."""
     if not all(can_open(filter) for filter in filters):
         return None
-    pairs = zip(filters, courses, strict=True)
-    found = [with_opening(filter, course.ground.train, "any moment") for filter, course in pairs]
-    opened = [filter for filter in found if filter is not None]
-    if len(opened) < len(found):
+    opened = all_opened(filters, [course.ground.train for course in courses], "any moment")
+    if opened is None:
         return None
     ours, without = (
         np.concatenate([first_errors(f, c.validation).squares for f, c in zip(some, courses, strict=True)])
         for some in (opened, filters)
     )
-    return opened if as_good(ours, without) else None
+    return opened if begins_as_well(ours, without) else None
 
 
 def _error(trial: Trial) -> float:

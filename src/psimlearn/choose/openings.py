@@ -14,7 +14,7 @@ from psimlearn.filter import Filter
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import SETTLED, blocks_of
 from psimlearn.shapes import Float
-from psimlearn.train.openings import Begins, as_good, can_open, first_errors, with_opening
+from psimlearn.train.openings import Begins, all_opened, begins_as_well, can_open, first_errors, with_opening
 
 __all__ = ["beginnings", "opened", "opened_alike"]
 
@@ -42,9 +42,8 @@ def opened(choice: Choice) -> Choice:
     if not all(can_open(round.filter) for round in choice.winners):
         return choice
     plain = np.concatenate([first_errors(filter, held).squares for filter, held in choice.held_out])
-    tried = [
-        found for begins in WAYS if (found := _tried(choice, begins)) is not None and as_good(found.squares, plain)
-    ]
+    found = [each for begins in WAYS if (each := _tried(choice, begins)) is not None]
+    tried = [each for each in found if begins_as_well(each.squares, plain)]
     if not tried:
         return choice
     best = tried[-1] if len(tried) > 1 and _clearly(tried[1].nats - tried[0].nats) else tried[0]
@@ -69,14 +68,12 @@ def beginnings(choice: Choice, data: Trajectories, window: int) -> Trajectories:
 
 def _tried(choice: Choice, begins: Begins) -> _Tried | None:
     """The winners with this opening; None if there are too few recordings for it."""
-    each = zip(choice.winners, choice.splits, strict=True)
-    filters = [with_opening(round.filter, split.train, begins) for round, split in each]
-    there = [filter for filter in filters if filter is not None]
-    if len(there) < len(filters):
+    filters = all_opened([w.filter for w in choice.winners], [split.train for split in choice.splits], begins)
+    if filters is None:
         return None
-    errors = [first_errors(filter, split.held) for filter, split in zip(there, choice.splits, strict=True)]
+    errors = [first_errors(filter, split.held) for filter, split in zip(filters, choice.splits, strict=True)]
     squares, nats = (np.concatenate(parts) for parts in zip(*errors, strict=True))
-    return _Tried(begins, there, squares, nats)
+    return _Tried(begins, filters, squares, nats)
 
 
 def _clearly(more: Float[np.ndarray, " m"]) -> bool:

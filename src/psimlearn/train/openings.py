@@ -10,6 +10,7 @@ where F takes one memory to the next. So d of each recording has a Gaussian post
 finds the mean and covariance of d over recordings, from the distribution at later rows on.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -25,7 +26,7 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import settled
 from psimlearn.shapes import Float
 
-__all__ = ["Begins", "FirstErrors", "as_good", "can_open", "first_errors", "with_opening"]
+__all__ = ["Begins", "FirstErrors", "all_opened", "begins_as_well", "can_open", "first_errors", "with_opening"]
 
 Begins = Literal["any moment", "first rows"]
 """How recordings begin: at any moment, or as first rows tell."""
@@ -67,6 +68,13 @@ def with_opening(filter: Filter, train: Trajectories, begins: Begins) -> Filter 
     if found is None or begins == "any moment":
         return found
     return _as_first_rows(found, filter, train)
+
+
+def all_opened(filters: Sequence[Filter], trains: Sequence[Trajectories], begins: Begins) -> list[Filter] | None:
+    """Filters of several splits with their openings; None if the recordings of one are too few or too short."""
+    found = [with_opening(filter, train, begins) for filter, train in zip(filters, trains, strict=True)]
+    opened = [filter for filter in found if filter is not None]
+    return opened if len(opened) == len(found) else None
 
 
 def _at_any_moment(filter: Filter, rollout: Rollout) -> Filter | None:
@@ -168,7 +176,7 @@ def first_errors(filter: Filter, held: Trajectories) -> FirstErrors:
     return FirstErrors(squares, nats)
 
 
-def as_good(opened: Float[np.ndarray, "m rows"], plain: Float[np.ndarray, "m rows"]) -> bool:
+def begins_as_well(opened: Float[np.ndarray, "m rows"], plain: Float[np.ndarray, "m rows"]) -> bool:
     """Whether squared errors are as small as without an opening: of the very first row, which is hard, and the rest."""
     ours, without = (np.nansum(squares, axis=0) for squares in (opened, plain))
     return bool(ours[0] <= WORSE * without[0] and ours[1:].sum() <= WORSE * without[1:].sum())
