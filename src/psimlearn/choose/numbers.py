@@ -11,6 +11,7 @@ from psimlearn.choose.candidates import Trial
 from psimlearn.choose.courses import Course, attempted, laid_out, start
 from psimlearn.choose.firstrows import better, without_first_rows
 from psimlearn.choose.forests import enough_for_trees, tree_search
+from psimlearn.choose.remembering import remembering_search, tries_remembering
 from psimlearn.choose.runs import Run
 from psimlearn.choose.search import screened, search
 from psimlearn.choose.settings import Settings
@@ -59,6 +60,10 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
         fourier = fourier._replace(hopeless=hopeless(trials, finished) if settings.belief_weight is None else np.inf)
         third, more = search(courses, fourier, settings.n_rounds, tell, finished)
         finished, trials = [*finished, third], trials + more
+        if settings.learner == "auto" and tries_remembering(settings):
+            tell("random features of the belief and the last row")
+            fourth, more = remembering_search(courses, settings, tell, finished)
+            finished, trials = [*finished, fourth], trials + more
     return min(finished, key=lambda run: run.trial().penalised_error), trials  # the first of equals
 
 
