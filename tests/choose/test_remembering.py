@@ -35,7 +35,7 @@ def searched() -> tuple[Run, list[Trial], Run]:
     course = laid_out(TRAIN, HELD, Stack(3), Recipe(), n_recordings=len(TRAIN), opens=False)
     (rival,) = runs([Candidate(Recipe(lags=3, belief_weight=0.0), Ridge(1e-3))], [course])
     rival = advanced(rival, 0)
-    return *remembering_search([course], settings(), Watch(), [rival]), rival
+    return *remembering_search([course], settings(), 600, Watch(), [rival]), rival
 
 
 def test_points_race_and_the_best_beats_an_autoregression() -> None:

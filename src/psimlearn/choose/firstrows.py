@@ -69,7 +69,7 @@ def _mislead(
 
 def better(run: Run, rival: Run) -> Run:
     """The rival, which learnt from later rows only, if held-out rows say so and first rows do not object."""
-    if not _error(rival.trial()) < _error(run.trial()):
+    if not rival.penalised_error < run.penalised_error:
         return run
     theirs, ours = ([round.filter for round in each.winners()] for each in (rival, run))
     return rival if _does_no_harm(theirs, ours, [lane.course for lane in run.lanes]) else run
@@ -93,11 +93,11 @@ def _does_no_harm(filters: Sequence[Filter], others: Sequence[Filter], courses: 
 def _on_all_rows(filters: Sequence[Filter], courses: Sequence[Course]) -> float:
     """The closed-loop error at all held-out rows, averaged over courses, if filters may learn how recordings begin."""
     rows = [held_out(f, c.validation, c.criterion, c.loss) for f, c in zip(filters, courses, strict=True)]
-    plain = [scored(0, filter, held) for filter, held in zip(filters, rows, strict=True)]
-    opened = _opened([round.filter for round in plain], courses)
+    rounds = [scored(0, filter, held) for filter, held in zip(filters, rows, strict=True)]
+    opened = _opened([round.filter for round in rounds], courses)
     if opened is not None:
-        plain = [scored(0, filter, held) for filter, held in zip(opened, rows, strict=True)]
-    return float(np.mean([round.error for round in plain]))
+        rounds = [scored(0, filter, held) for filter, held in zip(opened, rows, strict=True)]
+    return float(np.mean([round.error for round in rounds]))
 
 
 def _opened(filters: Sequence[Filter], courses: Sequence[Course]) -> list[Filter] | None:

@@ -56,15 +56,16 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
         finished, trials = [*finished, second], trials + more
     if settings.learner in ("auto", "rff"):
         tell("random features")
-        fourier = fourier_space(settings, data, guide, n_fourier(courses[0].ground.train))
+        n_features = n_fourier(courses[0].ground.train)
+        fourier = fourier_space(settings, data, guide, n_features)
         fourier = fourier._replace(hopeless=hopeless(trials, finished) if settings.belief_weight is None else np.inf)
         third, more = search(courses, fourier, settings.n_rounds, tell, finished)
         finished, trials = [*finished, third], trials + more
         if settings.learner == "auto" and tries_remembering(settings):
             tell("random features of the belief and the last row")
-            fourth, more = remembering_search(courses, settings, tell, finished)
+            fourth, more = remembering_search(courses, settings, n_features, tell, finished)
             finished, trials = [*finished, fourth], trials + more
-    return min(finished, key=lambda run: run.trial().penalised_error), trials  # the first of equals
+    return min(finished, key=lambda run: run.penalised_error), trials  # the first of equals
 
 
 def _linear_search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) -> tuple[Run, list[Trial]]:
@@ -91,7 +92,7 @@ def hopeless(trials: Sequence[Trial], rivals: Sequence[Run]) -> float:
     if not (0 < with_belief < np.inf and 0 < without < np.inf):
         return np.inf
     left = min(1.0, with_belief / without)
-    least = min((run.trial().penalised_error for run in rivals), default=np.inf)
+    least = min((run.penalised_error for run in rivals), default=np.inf)
     return MARGIN * least / left
 
 

@@ -20,7 +20,7 @@ from psimlearn.learners import RandomFourierRidge
 __all__ = ["remembering_search", "tries_remembering"]
 
 FEATURES = 600
-"""Random features; no more than rows to learn from."""
+"""The most random features."""
 FIRST, *GRID = (Point(alpha, width) for alpha, width in product((1e-5, 1e-7, 1e-3), (1.0, 2.0)))
 """The first points; the grid grows beyond the best."""
 FEW = 3
@@ -36,25 +36,31 @@ def tries_remembering(settings: Settings) -> bool:
 
 
 def remembering_search(
-    courses: Sequence[Course], settings: Settings, tell: Watch, rivals: Sequence[Run]
+    courses: Sequence[Course], settings: Settings, n_features: int, tell: Watch, rivals: Sequence[Run]
 ) -> tuple[Run, list[Trial]]:
     """Race points of the grid unless the first is far behind, and take the best to the end unless it trails a rival.
+
+    Args:
+        courses: the splits of the recordings.
+        settings: the number of rounds, and the parts of the recipe that are not chosen.
+        n_features: how many random features the rows can teach.
+        tell: receives progress.
+        rivals: runs to beat.
 
     Returns:
         The leading run, and a trial of everything that was tried.
     """
     recipe = replace(settings.standard, lags=1, prior="mean", belief_weight=1.0, level_weight=None)
-    rows = min(len(course.ground.train.values) for course in courses)
-    learner = RandomFourierRidge(min(FEATURES, 2 * (rows // 2)), raw_inputs=False)
+    learner = RandomFourierRidge(min(FEATURES, n_features), raw_inputs=False)
     raced: list[Run] = []
 
     def leading(points: Sequence[Point]) -> Run:
         entrants = [Candidate(recipe, replace(learner, **point._asdict())) for point in points]
         raced.extend(race(list(runs(entrants, courses)), FEW, tell))
-        return min(raced, key=_error)
+        return min(raced, key=lambda run: run.penalised_error)
 
     leader = leading([FIRST])
-    if not _error(leader) <= FAR * min(_error(run) for run in rivals):
+    if not leader.penalised_error <= FAR * min(run.penalised_error for run in rivals):
         return leader, [leader.trial()]
     leader = leading(GRID)
     while points := around(_point(leader), [_point(run) for run in raced]):
@@ -66,7 +72,3 @@ def remembering_search(
 def _point(run: Run) -> Point:
     assert isinstance(run.candidate.learner, RandomFourierRidge)
     return point_of(run.candidate.learner)
-
-
-def _error(run: Run) -> float:
-    return run.trial().penalised_error

@@ -67,6 +67,11 @@ class Run(NamedTuple):
         at, error, stable = best_of([lane.rounds for lane in self.lanes])
         return Trial(self.candidate, n_done - 1, at, error, self.lanes[0].course.n_recordings, stable)
 
+    @property
+    def penalised_error(self) -> float:
+        """The error that ranks runs: see `Trial`."""
+        return self.trial().penalised_error
+
     def winners(self) -> list[Round]:
         """The best round, one filter for each course; DivergedError if there is none."""
         if not all(lane.rounds for lane in self.lanes):

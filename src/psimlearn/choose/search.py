@@ -58,8 +58,8 @@ def search(
     trials += begun.trials
     finished = _raced(kinds, begun, courses, space, n_rounds, tell, rivals)
     trials += [run.trial() for run in finished]
-    winner = min(finished, key=_penalised_error)
-    if not np.isfinite(_penalised_error(winner)):
+    winner = min(finished, key=lambda run: run.penalised_error)
+    if not np.isfinite(winner.penalised_error):
         raise DivergedError(
             f"required one of {len(trials)} settings with a finite closed-loop error, received none: every filter "
             "diverged. Check the recordings for wild values, or give more of them."
@@ -119,16 +119,16 @@ def _raced(
     if not raced:
         return finished
     if space.refine and space.alphas:
-        leader = min(raced, key=_penalised_error)
+        leader = min(raced, key=lambda run: run.penalised_error)
         raced += _other_ridges(leader, raced, others.waiting, rivals, some, tell)
     tell(f"{len(raced)} of them raced for {some} rounds; the best goes on to {n_rounds}")
     going = [run for run in raced if not _settled(run)] or raced
-    leading = min(going, key=_penalised_error)
+    leading = min(going, key=lambda run: run.penalised_error)
     leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell, rivals)
-    limit = space.close * _penalised_error(leader)
+    limit = space.close * leader.penalised_error
     for run in raced:
         if run is not leading:
-            close = run.candidate.recipe.lags != leading.candidate.recipe.lags and _penalised_error(run) <= limit
+            close = run.candidate.recipe.lags != leading.candidate.recipe.lags and run.penalised_error <= limit
             finished.append(advanced(run, n_rounds, tell) if close else run)
     return [*finished, leader]
 
@@ -151,7 +151,7 @@ def _other_ridges(
         entrants = [begun.get(_rounded(leader.candidate.with_alpha(a))) or with_ridge(leader, a) for a in new]
         raced = race(entrants, some, tell, [*rivals, *found.values()])
         found |= {a: run for a, run in known.items() if run is not None} | dict(zip(new, raced, strict=True))
-        best = min(found, key=lambda a: _penalised_error(found[a]))
+        best = min(found, key=lambda a: found[a].penalised_error)
         added = [a for a in RIDGES.beside(best, found) if a not in found] if grows else []
     return [run for run in found.values() if all(run is not other for other in before)]
 
@@ -167,7 +167,7 @@ def _compressed(run: Run, ranks: Sequence[int], courses: Sequence[Course], some:
         recipe = replace(run.candidate.recipe, rank=rank)
         (fewer,) = runs([run.candidate._replace(recipe=recipe)], courses)
         fewer = advanced(fewer, some)
-        if _penalised_error(fewer) <= HARMLESS * _penalised_error(run):
+        if fewer.penalised_error <= HARMLESS * run.penalised_error:
             return fewer
     return run
 
@@ -216,10 +216,6 @@ def _first_of_each_lags(kinds: Sequence[Trial]) -> list[Trial]:
 
 def _around(alpha: float | None) -> list[float]:
     return [] if alpha is None else [alpha / FINER, alpha * FINER]
-
-
-def _penalised_error(run: Run) -> float:
-    return run.trial().penalised_error
 
 
 def _diverged(trials: Iterable[Trial]) -> int:

@@ -99,8 +99,8 @@ def begin(
 def _summed(learner: Learner[Any], z: np.ndarray, y: np.ndarray, ground: Ground, filter: Filter, skip: int) -> Any:
     """The learner's summary of the first examples, from products of rows that other sums share, if they are known."""
     window, r = ground.features.window, len(filter.feedback.mean)
-    shared = ground.apart is not None and ground.train.lengths.min() > window + skip
-    if ground.apart is None or not shared or not isinstance(cast(Any, learner), Ridge):
+    short = ground.train.lengths.min() <= window + skip  # a recording without an example
+    if ground.apart is None or short or not isinstance(cast(Any, learner), Ridge):
         return learner.summarise(z, y)
     known = lag_stats(ground.apart, filter.lags, window, r, filter.centre, skip)
     return learner.summarise(z, y, (r, known))
