@@ -25,6 +25,7 @@ CASES: dict[str, dict[str, Any]] = {
     "fourier": {"learner": RandomFourierRidge(10, 1e-2)},
     "coordinates": {"prior": "last", "level_weight": 0.3},
     "fourier in coordinates": {"learner": RandomFourierRidge(10, 1e-2), "prior": "last", "level_weight": 0.3},
+    "cross weight": {"prior": "last", "level_weight": 0.3, "cross_weight": 0.3},
     "symbols": {"features": "onehot"},
     "symbols, linear": {"features": "onehot", "learner": SymbolRidge(OneHotProduct(2), update="linear")},
 }
@@ -39,9 +40,15 @@ def trained(case: str) -> Training:
         data = Trajectories.of(list(data), hints=np.split(hints, data.offsets[1:-1]))
     elif "features" in own:
         data = RNG(0).integers(2, size=(6, 20)).tolist()
-    settings: dict[str, Any] = {"lags": 1, "prior": "auto", "belief_weight": "auto", "level_weight": "auto"}
+    settings: dict[str, Any] = {
+        "lags": 1,
+        "prior": "auto",
+        "belief_weight": "auto",
+        "level_weight": "auto",
+        "cross_weight": "auto",
+    }
     if "features" not in own:
-        settings = {"lags": 1, "prior": "mean", "belief_weight": 1.0, "level_weight": None}
+        settings = {"lags": 1, "prior": "mean", "belief_weight": 1.0, "level_weight": None, "cross_weight": 1.0}
     model = PSIM(2, **settings | own, n_rounds=1, validation=0.5, random_state=0).fit(data)
     return Training(model.filter_, model.recipe_, model.learner_, model.sums_, model.hint_sums_)
 

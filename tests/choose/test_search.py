@@ -25,6 +25,7 @@ from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, Round, dagger
 from psimlearn.train.ground import ground
+from psimlearn.train.recipe import Past
 from psimlearn.train.start import begin
 
 RNG = np.random.default_rng
@@ -216,7 +217,8 @@ def test_wide_runs_that_are_behind_end_sooner(monkeypatch: pytest.MonkeyPatch) -
 
 def from_systems() -> tuple[list[Course], Space]:
     recipes = (Recipe(lags=1), Recipe(lags=2), Recipe(lags=2, prior="last"))
-    systems = Systems(tuple((5, states) for states in (1, 2, 3, 4)), recipes, (1e-1, 1e-2, 1.0))
+    sizes = tuple((Past(5, 1e-3), states) for states in (1, 2, 3, 4))
+    systems = Systems(sizes, (1e-2,), recipes, (1e-1, 1e-2, 1.0))
     return courses(), Space((Ridge(),), recipes, (1e-2, 1.0), systems=systems)
 
 
@@ -243,7 +245,10 @@ def test_wide_searches_leave_out_small_systems(monkeypatch: pytest.MonkeyPatch) 
     _, every = search(laid, space, 2, Watch())
     monkeypatch.setattr(psimlearn.choose.systems, "WIDE", 1)
     _, fewer = search(laid, space, 2, Watch())
-    of = [[t for t in trials if t.candidate.recipe.states and not t.n_rounds] for trials in (every, fewer)]
+    of = [
+        [t for t in trials if t.candidate.recipe.states and not t.n_rounds and t.candidate.recipe.past_ridge == 1e-3]
+        for trials in (every, fewer)
+    ]
     assert {t.candidate.recipe.states for t in of[0]} >= {1, 2, 3, 4}
     errors = [t.error for t in of[1]]
     assert len(errors) == 4 or min(errors) < min(errors[-2:])  # none, or two that are worse came before

@@ -24,6 +24,9 @@ BAD: list[tuple[dict[str, Any], str]] = [  # tests/test_settings.py has the valu
     ({"prior": "last", "level_weight": 0.5, "features": "squares"}, "level_weight"),
     ({"prior": "last", "level_weight": 0.5, "learner": SklearnRidge()}, "level_weight"),
     ({"prior": "last", "level_weight": 0.5, "learner": Plain()}, "level_weight"),
+    ({"cross_weight": 0.3, "features": "squares"}, "cross_weight"),
+    ({"cross_weight": 0.3, "learner": "rff"}, "cross_weight"),
+    ({"cross_weight": 0.3, "learner": RandomFourierRidge(10)}, "cross_weight"),
     ({"rank": 2, "features": "moments"}, "rank"),
     ({"rank": "auto", "features": "moments"}, "rank"),
 ]
@@ -56,6 +59,8 @@ def test_validation_recordings_must_fit() -> None:
         {"init": "teacher"},
         {"init": "zero"},
         {"prior": "last", "level_weight": 0.5},
+        {"cross_weight": 0.3},
+        {"cross_weight": 0.3, "rank": 2},
         {"prior": "zero"},
         {"belief_weight": 0},
         {"rank": 1},

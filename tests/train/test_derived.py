@@ -34,15 +34,24 @@ def beginning(data: Trajectories, recipe: Recipe, learner: Any, init: Any = "his
 @pytest.mark.parametrize("missing", [0.0, 0.2], ids=["whole", "gappy"])
 @pytest.mark.parametrize("lags", [1, 3])
 @pytest.mark.parametrize("belief_weight", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize(("prior", "level_weight"), [("mean", None), ("last", None), ("last", 1.0), ("last", 0.1)])
+@pytest.mark.parametrize(
+    ("prior", "level_weight", "cross_weight"),
+    [("mean", None, 1.0), ("last", None, 0.3), ("last", 1.0, 1.0), ("last", 0.1, 0.3)],
+)
 def test_revised_sums_equal_fresh_ones(
-    prior: Any, level_weight: float | None, belief_weight: float, lags: int, missing: float, init: Any
+    prior: Any,
+    level_weight: float | None,
+    cross_weight: float,
+    belief_weight: float,
+    lags: int,
+    missing: float,
+    init: Any,
 ) -> None:
     data, test = recordings(missing=missing), recordings(1, missing)
     shared = beginning(data, Recipe(lags=lags), Ridge(7.0), init)
-    recipe = Recipe(lags=lags, prior=prior, belief_weight=belief_weight, level_weight=level_weight)
+    recipe = Recipe(lags, prior, belief_weight, level_weight, cross_weight)
     fresh = beginning(data, recipe, Ridge(1e-3), init)
-    ours = with_ridge(revised(shared, prior, belief_weight, level_weight), 1e-3)
+    ours = with_ridge(revised(shared, prior, belief_weight, level_weight, cross_weight), 1e-3)
     np.testing.assert_allclose(ours.filter.forecast(test, 4), fresh.filter.forecast(test, 4), rtol=0, atol=1e-8)
     (own, begun), (others, anew) = ((held_out(b.filter, test, "window"), b) for b in (ours, fresh))
     first = first_round(begun, own), first_round(anew, others)

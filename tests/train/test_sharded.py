@@ -56,6 +56,14 @@ CASES: dict[str, Case] = {
     "squares with gaps": ({"missing": 0.1}, StackSquares(3), Ridge(1e-3), Recipe(), "history"),
     "rank": ({}, Stack(4), Ridge(1e-2), Recipe(lags=2, rank=5), "history"),
     "level weight": ({}, Stack(4), Ridge(1e-3), Recipe(lags=3, prior="last", level_weight=0.1), "history"),
+    "cross weight": ({}, Stack(4), Ridge(1e-2), Recipe(lags=3, cross_weight=0.3), "history"),
+    "cross weight, level weight": (
+        {},
+        Stack(4),
+        Ridge(1e-3),
+        Recipe(lags=3, prior="last", level_weight=0.1, cross_weight=0.3),
+        "history",
+    ),
     "random features, level weight": (
         {},
         Stack(3),

@@ -13,6 +13,7 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe
 from psimlearn.train.ground import Ground, ground, relating
 from psimlearn.train.history import history_beliefs, past_of, sums_of, unfilled
+from psimlearn.train.recipe import Past
 from psimlearn.train.stacked import history_stats, shared, stretch_moments
 from psimlearn.train.start import begin
 from psimlearn.train.subspace import related
@@ -89,10 +90,11 @@ def test_past_and_future_are_related_alike() -> None:
     assert found is not None
     direct = related(plain.x, plain.layout.plan, 5, "cva", 1e-3)
     np.testing.assert_allclose(found[0], direct.moments, rtol=0, atol=1e-12 * np.abs(direct.moments).max())
-    values = relating(both, [5]).related[5].values
+    values = relating(both, [Past(5, 1e-3)]).related[Past(5, 1e-3)].values
     np.testing.assert_allclose(values, direct.values, rtol=0, atol=1e-10)
     assert stretch_moments(both.apart, 10) is None  # one recording has 18 rows: stretches are picked row by row
-    assert set(relating(both, [6, 1000]).related) == set(relating(plain, [6, 1000]).related) == {6}
+    six, many = Past(6, 1e-3), Past(1000, 1e-3)
+    assert set(relating(both, [six, many]).related) == set(relating(plain, [six, many]).related) == {six}
 
 
 @pytest.mark.usefixtures("narrow")

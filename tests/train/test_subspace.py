@@ -18,7 +18,8 @@ from psimlearn.filter import Filter, Stack, StackSquares
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, dagger
-from psimlearn.train.ground import SUBSPACE_RIDGE, ground, relating
+from psimlearn.train.ground import ground, relating
+from psimlearn.train.recipe import Past
 from psimlearn.train.score import held_out, scored
 from psimlearn.train.start import begin
 
@@ -42,7 +43,7 @@ def first_filter(train: Trajectories, window: int = 3, **recipe: Any) -> Filter:
 def test_the_first_round_predicts_as_n4sid_does(recipe: dict[str, Any]) -> None:
     """N4SID has larger gains in the first rows, which both forget."""
     _, train, test = simulated()
-    theirs = n4sid(train, 3, block_rows=5, ridge=SUBSPACE_RIDGE).forecast(test, 3)
+    theirs = n4sid(train, 3, block_rows=5, ridge=Recipe().past_ridge).forecast(test, 3)
     ours = first_filter(train, **recipe).forecast(test, 3)
     late = np.concatenate([np.arange(length) >= 50 for length in test.lengths])
     np.testing.assert_allclose(ours[late], theirs[late], atol=1e-9 * np.abs(test.values).max())
@@ -113,9 +114,9 @@ def test_other_learners_are_tried_where_a_system_did_best(monkeypatch: pytest.Mo
 def test_relations_serve_several_sizes() -> None:
     _, train, test = simulated()
     plain = ground(train, Stack(2), "history", Recipe())
-    related = relating(plain, [3, 5])
-    assert set(related.related) == {3, 5}
-    assert not relating(plain, [1000]).related  # recordings are shorter
+    related = relating(plain, [Past(3, 1e-3), Past(5, 1e-3)])
+    assert {past.rows for past in related.related} == {3, 5}
+    assert not relating(plain, [Past(1000, 1e-3)]).related  # recordings are shorter
     for recipe in (Recipe(states=2, past=3), Recipe(states=4, past=5)):
         alone, shared = (begin(g, Ridge(), "history", recipe, RNG(0)).filter for g in (plain, related))
         np.testing.assert_array_equal(alone.forecast(test, 2), shared.forecast(test, 2))

@@ -24,7 +24,7 @@ from psimlearn.recordings.windows import SETTLED, are_long
 from psimlearn.train.derived import InitialSums, beside, initial_sums, revised, with_fewer_lags, with_ridge, with_share
 from psimlearn.train.ground import Ground, ground, identifying, relating
 from psimlearn.train.losses import Loss, Squared
-from psimlearn.train.recipe import Init, Recipe
+from psimlearn.train.recipe import Init, Past, Recipe
 from psimlearn.train.score import Criterion, HeldOut, held_out
 from psimlearn.train.start import Beginning, begin
 
@@ -118,13 +118,13 @@ def skipping(courses: Sequence[Course], skip: int) -> list[Course]:
     ]
 
 
-def relating_pasts(courses: Sequence[Course], pasts: Sequence[int]) -> list[Course]:
-    """The courses, with past and future related once for all subspace starts with these values of `Recipe.past`."""
+def relating_pasts(courses: Sequence[Course], pasts: Sequence[Past]) -> list[Course]:
+    """The courses, with past and future related once for all subspace starts with these values of `Recipe.relation`."""
     return [course._replace(ground=relating(course.ground, pasts)) for course in courses]
 
 
-def identifying_systems(courses: Sequence[Course], sizes: Sequence[tuple[int, int]]) -> list[Course]:
-    """The courses, with systems of these values of `Recipe.past` and `Recipe.states` identified once for all starts."""
+def identifying_systems(courses: Sequence[Course], sizes: Sequence[tuple[Past, int]]) -> list[Course]:
+    """The courses, with the systems of these relations and numbers of states identified once for all starts."""
     return [course._replace(ground=identifying(course.ground, sizes)) for course in courses]
 
 
@@ -151,7 +151,7 @@ def starts(
 def _identifying(candidates: Sequence[Candidate], courses: Sequence[Course]) -> list[Course]:
     """The courses, with the systems that several candidates begin with."""
     kinds = {candidate.kind for candidate in candidates}
-    sizes = Counter((kind.recipe.past, kind.recipe.states) for kind in kinds if kind.recipe.states is not None)
+    sizes = Counter((kind.recipe.relation, kind.recipe.states) for kind in kinds if kind.recipe.states is not None)
     shared = [size for size, count in sizes.items() if count > 1]
     return identifying_systems(courses, shared)
 
@@ -179,7 +179,7 @@ def _has_base(recipe: Recipe, features: Features) -> bool:
 
 
 def _base_recipe(recipe: Recipe) -> Recipe:
-    return replace(recipe, prior="mean", belief_weight=1.0, level_weight=None)
+    return replace(recipe, prior="mean", belief_weight=1.0, level_weight=None, cross_weight=1.0)
 
 
 def _begun(course: Course, candidate: Candidate) -> Start:
@@ -188,7 +188,9 @@ def _begun(course: Course, candidate: Candidate) -> Start:
     fit = candidate.alpha is None  # with a ridge, `with_alpha` fits F_0
     begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng, known, fit=fit)
     skip = unscored(course.validation, begun.filter) if course.opens else 0
-    return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss, skip))
+    # the filter of a system is the steady one: without its opening it is still busy with the start at later rows
+    opens = course.ground.train if skip and candidate.recipe.states is not None else None
+    return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss, skip, opens))
 
 
 def unscored(validation: Trajectories, filter: Filter) -> int:
@@ -218,7 +220,9 @@ def _of_kind(start: Start, base: Candidate, kind: Candidate) -> Start:
     begun, (recipe, learner) = start.begun, kind
     if isinstance(learner, SymbolRidge):
         return start._replace(begun=with_share(begun, learner.floor, learner.strength))
-    return start._replace(begun=revised(begun, recipe.prior, recipe.belief_weight, recipe.level_weight))
+    return start._replace(
+        begun=revised(begun, recipe.prior, recipe.belief_weight, recipe.level_weight, recipe.cross_weight)
+    )
 
 
 Key = TypeVar("Key", bound=Hashable)

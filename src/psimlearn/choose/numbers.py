@@ -45,10 +45,11 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     finished: list[Run] = []
     if settings.learner == "auto":
         first, trials = _linear_search(courses, linear, settings.n_rounds, tell)
-        finished, guide = [first], replace(first.candidate.recipe, states=None)  # others do not begin with a system
+        finished, guide = [first], first.candidate.recipe
     else:
         trials = screened(linear.candidates(), courses, tell)
         guide = min(trials, key=lambda t: t.penalised_error).candidate.recipe
+    guide = replace(guide, states=None, cross_weight=1.0)  # which others do not know
     # trees before random features, whose rounds cost most: those that trail the trees end early
     if settings.learner == "trees" or (settings.learner == "auto" and enough_for_trees(courses, settings)):
         tell("trees")

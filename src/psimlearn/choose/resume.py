@@ -23,6 +23,7 @@ from psimlearn.learners import ByOutput, Coordinates, GramSums, RandomFourierRid
 from psimlearn.learners.gaussian import GaussianLearner
 from psimlearn.learners.symbolic import SymbolLogistic, SymbolRidge
 from psimlearn.learners.trees import RidgeAndTrees
+from psimlearn.train.coordinates import channels_of
 from psimlearn.train.hints import HintSums
 from psimlearn.train.recipe import Recipe
 
@@ -219,6 +220,8 @@ def with_arrays(training: Training, arrays: Arrays) -> Training:
     learner = built.pop("")
     if "coordinates" in built:
         learner = replace(learner, coordinates=built.pop("coordinates"))
+    if training.recipe.cross_weight != 1 and isinstance(learner, Ridge):
+        learner = replace(learner, channels=channels_of(training.filter, training.recipe.cross_weight))
     sums, hint_sums = built.pop("sums"), list(built.values())
     n_hints = 0 if training.filter.hinting is None else len(training.filter.hinting.intercept)
     received = sorted(column for which, _ in hint_sums for column in which)

@@ -53,6 +53,7 @@ def search(
         trials += _beyond_the_edges(trials, courses, tell)
         nearby = _nearby(best_of_each_kind(trials)[:N_RACING], space)
         trials += screened(_untried(nearby, trials), courses, tell)
+        trials += _with_less_of_others(trials, space, courses, tell)
     kinds = best_of_each_kind(trials)
     begun = from_systems(courses, space, tell)
     trials += begun.trials
@@ -65,6 +66,28 @@ def search(
             "diverged. Check the recordings for wild values, or give more of them."
         )
     return winner, trials
+
+
+def _with_less_of_others(trials: Sequence[Trial], space: Space, courses: Sequence[Course], tell: Watch) -> list[Trial]:
+    """Trials in which other channels count less, from the best of each number of lags on, while errors fall.
+
+    Less of others is a larger penalty, so a smaller ridge may go with it.
+    """
+    tried: list[Trial] = []
+    best = best_of_each_kind(trials)[0]
+    for weight in space.cross_weights:
+        firsts = [trial.candidate for trial in _first_of_each_lags(best_of_each_kind([*trials, *tried]))]
+        less = [first._replace(recipe=replace(first.recipe, cross_weight=weight)) for first in firsts]
+        added = [each.with_alpha(a) for each in less if each.alpha for a in (each.alpha, each.alpha / FINER)]
+        now = screened(_untried(added, tried), courses, tell)
+        tried += now
+        rival = min(now, key=lambda t: t.penalised_error, default=best)
+        if not rival.penalised_error < best.penalised_error:
+            return tried
+        best = rival
+        nearby = _nearby([best], space)
+        tried += screened(_untried(nearby, [*trials, *tried]), courses, tell)
+    return tried
 
 
 def _beyond_the_edges(trials: Sequence[Trial], courses: Sequence[Course], watch: Watch) -> list[Trial]:

@@ -28,6 +28,7 @@ class Settings:
     prior: Prior | None
     belief_weight: float | None
     level_weight: float | Literal["auto"] | None
+    cross_weight: float | None
     rank: int | Literal["auto"] | None
     standard: Recipe
     """The parts of the recipe that are not chosen."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from psimlearn.choose.candidates import Candidate
 from psimlearn.learners import Learner
-from psimlearn.train.recipe import Recipe
+from psimlearn.train.recipe import Past, Recipe
 
 __all__ = ["Space", "Systems"]
 
@@ -14,8 +14,10 @@ __all__ = ["Space", "Systems"]
 class Systems(NamedTuple):
     """Subspace starts: F_0 is the Kalman filter of an identified system, and DAgger goes on from it."""
 
-    sizes: tuple[tuple[int, int], ...]
-    """Numbers of rows of past, each with a number of states."""
+    sizes: tuple[tuple[Past, int], ...]
+    """How past and future are related, each with a number of states."""
+    ridges: tuple[float, ...]
+    """Ridges of that relation beyond that of the sizes, in rising order: tried while errors fall."""
     recipes: tuple[Recipe, ...]
     """The recipes with which rounds go on from the best of these."""
     alphas: tuple[float, ...]
@@ -35,6 +37,8 @@ class Space(NamedTuple):
     """Belief weights with which the best enter the race, if F_0 says nothing of them; if empty, the screened ones."""
     between: tuple[tuple[str, float], ...] = ()
     """Further weights of a recipe, by name, to be tried around the best."""
+    cross_weights: tuple[float, ...] = ()
+    """Cross weights below 1, falling, to be tried with the best of each number of lags while errors fall."""
     ranks: tuple[int, ...] = ()
     """Numbers of directions to be fed back instead of all, if it does no harm; fewest first."""
     others: tuple[Candidate, ...] = ()

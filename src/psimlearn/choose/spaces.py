@@ -12,7 +12,7 @@ from psimlearn.filter.features import Persistent
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import SETTLED
-from psimlearn.train.recipe import Prior, Recipe
+from psimlearn.train.recipe import Past, Prior, Recipe
 
 __all__ = ["RIDGES", "cautious_recipe", "fourier_space", "given_space", "linear_space", "n_fourier", "recipes"]
 
@@ -26,8 +26,14 @@ N_FOURIER = 1000
 """Random features; no more than rows to learn from, beyond which they cost much and add nothing."""
 BELIEF_WEIGHTS = (0.0, 1.0)
 LEVEL_WEIGHTS = (1.0, 0.1)
+CROSS_WEIGHTS = (0.3,)
+"""Tried around the best only."""
+MANY = 4
+"""The channels from which cross weights are tried: the past of fewer is a small part of what a step sees."""
 SYSTEMS = (1, 2, 4, 8, 16, 32, 64)
 """Numbers of states of the linear systems that are tried; then some between, around the best."""
+PAST_RIDGES = (1e-3, 1e-2, 3e-2, 1e-1)
+"""Ridges with which past and future are related: the first for every number of states, then larger ones."""
 SYSTEM_RIDGES = (1e-1, 1e-2, 1.0)
 """Ridges with which rounds go on from a system."""
 WIDEST_RELATION = 1000
@@ -45,7 +51,17 @@ def linear_space(settings: Settings, data: Trajectories) -> Space:
     tried = recipes(settings, data)
     systems = _systems(settings, data, tried)
     skip = _skip(settings, tried)
-    return Space((Ridge(),), tried, RIDGES, between=_between(settings), ranks=ranks, systems=systems, skip=skip)
+    many = settings.cross_weight is None and isinstance(settings.features, Stack) and data.n_channels >= MANY
+    return Space(
+        (Ridge(),),
+        tried,
+        RIDGES,
+        between=_between(settings),
+        cross_weights=CROSS_WEIGHTS if many else (),
+        ranks=ranks,
+        systems=systems,
+        skip=skip,
+    )
 
 
 def fourier_space(settings: Settings, data: Trajectories, guide: Recipe, n_features: int) -> Space:
@@ -78,6 +94,7 @@ def cautious_recipe(settings: Settings) -> Recipe:
         prior=settings.prior or "mean",
         level_weight=None if settings.level_weight == "auto" else settings.level_weight,
         belief_weight=settings.belief_weight or 0.0,
+        cross_weight=settings.cross_weight or 1.0,
         rank=None if settings.rank == "auto" else settings.rank,
     )
 
@@ -91,8 +108,9 @@ def recipes(settings: Settings, data: Trajectories) -> tuple[Recipe, ...]:
     lags = (settings.lags,) if settings.lags is not None else _lags(window, d, n)
     weights = BELIEF_WEIGHTS if settings.belief_weight is None else (settings.belief_weight,)
     rank = None if settings.rank == "auto" else settings.rank
+    given = replace(settings.standard, rank=rank, cross_weight=settings.cross_weight or 1.0)
     return tuple(
-        replace(settings.standard, lags=q, prior=prior, level_weight=level, belief_weight=weight, rank=rank)
+        replace(given, lags=q, prior=prior, level_weight=level, belief_weight=weight)
         for q in lags
         for prior, level in _priors(settings, q)
         for weight in weights
@@ -118,10 +136,11 @@ def _systems(settings: Settings, data: Trajectories, recipes: Sequence[Recipe]) 
     if not (settings.systems and plain and settings.belief_weight != 0):
         return None
     pasts = [past for past in sorted({max(k, 3), 2 * max(k, 2)}) if 2 * past * n <= WIDEST_RELATION]
-    sizes = tuple((past, s) for past in pasts for s in SYSTEMS if s <= min(k, past - 1) * n)
+    ridge, *others = PAST_RIDGES
+    sizes = tuple((Past(past, ridge), s) for past in pasts for s in SYSTEMS if s <= min(k, past - 1) * n)
     with_belief = {replace(recipe, belief_weight=settings.belief_weight or 1.0): None for recipe in recipes}
     chosen = tuple(r for r in with_belief if r.level_weight in (None, LEVEL_WEIGHTS[0]))
-    return Systems(sizes, chosen, SYSTEM_RIDGES) if sizes and chosen else None
+    return Systems(sizes, tuple(others), chosen, SYSTEM_RIDGES) if sizes and chosen else None
 
 
 def _skip(settings: Settings, recipes: Sequence[Recipe]) -> int:

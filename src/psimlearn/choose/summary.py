@@ -169,9 +169,11 @@ def _chosen(report: Mapping[str, Any]) -> str:
     if report["units"] == NATS:
         return f"{learner}; contexts of {choices['lags']}, {choices['floor'] or 0:.2g} of every belief"
     level = "" if choices["level_weight"] is None else f", level weight {choices['level_weight']:g}"
+    cross = choices.get("cross_weight", 1.0)  # files of earlier versions do not say
+    cross = "" if cross == 1 else f", cross weight {cross:g}"
     return (
         f"{learner}; lags {choices['lags']}, prior {choices['prior']!r}, belief weight {choices['belief_weight']:g}"
-        f"{level}, {_fed_back(choices)}"
+        f"{level}{cross}, {_fed_back(choices)}"
     )
 
 

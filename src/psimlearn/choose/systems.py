@@ -11,6 +11,7 @@ from psimlearn.choose.courses import Course, identifying_systems, relating_pasts
 from psimlearn.choose.runs import WIDE, Run, race, runs, screened, with_ridge
 from psimlearn.choose.space import Space
 from psimlearn.choose.watch import Watch
+from psimlearn.train.recipe import Past
 
 __all__ = ["FromSystems", "from_systems", "wide_beliefs"]
 
@@ -35,7 +36,7 @@ def from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> FromSy
     """Screen systems, and take runs from the best of them through a few rounds."""
     if space.systems is None:
         return FromSystems()
-    sizes, recipes, alphas = space.systems
+    sizes, ridges, recipes, alphas = space.systems
     courses = relating_pasts(courses, sorted({past for past, _ in sizes}))
     known = [size for size in sizes if all(size[0] in course.ground.related for course in courses)]
     plain = Candidate(recipes[0], space.learners[0])
@@ -43,12 +44,14 @@ def from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> FromSy
     if not trials or not np.isfinite(min(t.error for t in trials)):
         return FromSystems(trials=trials)
     trials += screened([_begun_with(plain, size) for size in _between(_size(_best(trials)), known)], courses, tell)
-    size = _size(_best(trials))
+    courses, more = _screened_ridges(plain, _best(trials), ridges, courses, tell)
+    size = _size(_best(trials := trials + more))
     courses = identifying_systems(courses, [size])
     begun = list(runs([_begun_with(plain._replace(recipe=r).with_alpha(alphas[0]), size) for r in recipes], courses))
     tried = race(begun[::-1], FEW, tell)[::-1]  # the last recipe has the most lags, and is seldom far behind
     best = min(tried, key=_latest_error)
     first, *others = tried + race([with_ridge(best, a) for a in alphas[1:]], FEW, tell)
+    others = [_with_first_round_of(first, run) for run in others]
     others.sort(key=_latest_error)
     racing, rest = others[:N_FROM_SYSTEMS], others[N_FROM_SYSTEMS:]
     waiting = [run for run in rest if run.candidate.kind == best.candidate.kind]
@@ -56,8 +59,28 @@ def from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> FromSy
     return FromSystems([first, *racing], waiting, trials + [run.trial() for run in rest])
 
 
+def _screened_ridges(
+    plain: Candidate, best: Trial, ridges: Sequence[float], courses: Sequence[Course], tell: Watch
+) -> tuple[Sequence[Course], list[Trial]]:
+    """Trials of the best size with larger ridges of its relation, until errors rise; and the courses that know these.
+
+    A relation of many rows has many coefficients: noise in few recordings makes them too large.
+    """
+    past, states = _size(best)
+    trials: list[Trial] = []
+    for ridge in ridges:
+        size = (past._replace(ridge=ridge), states)
+        courses = relating_pasts(courses, [size[0]])
+        (trial,) = screened([_begun_with(plain, size)], courses, tell)
+        trials.append(trial)
+        if not trial.penalised_error < best.penalised_error:
+            break
+        best = trial
+    return courses, trials
+
+
 def _screened_sizes(
-    plain: Candidate, sizes: Sequence[tuple[int, int]], courses: Sequence[Course], tell: Watch
+    plain: Candidate, sizes: Sequence[tuple[Past, int]], courses: Sequence[Course], tell: Watch
 ) -> list[Trial]:
     """A trial of each size; where observations are wide, not of sizes below two that are worse than a larger one."""
     if not wide_beliefs(courses):
@@ -81,13 +104,13 @@ def _best(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda t: t.penalised_error)
 
 
-def _size(trial: Trial) -> tuple[int, int]:
+def _size(trial: Trial) -> tuple[Past, int]:
     recipe = trial.candidate.recipe
     assert recipe.states is not None
-    return recipe.past, recipe.states
+    return recipe.relation, recipe.states
 
 
-def _between(size: tuple[int, int], known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _between(size: tuple[Past, int], known: Sequence[tuple[Past, int]]) -> list[tuple[Past, int]]:
     """Numbers of states halfway to the next ones on a logarithmic scale, within the range of those known."""
     past, states = size
     of_past = [s for p, s in known if p == past]
@@ -95,9 +118,20 @@ def _between(size: tuple[int, int], known: Sequence[tuple[int, int]]) -> list[tu
     return [(past, s) for s in sorted(halfway) if min(of_past) < s < max(of_past) and s not in of_past]
 
 
-def _begun_with(candidate: Candidate, size: tuple[int, int]) -> Candidate:
+def _begun_with(candidate: Candidate, size: tuple[Past, int]) -> Candidate:
     past, states = size
-    return candidate._replace(recipe=replace(candidate.recipe, past=past, states=states))
+    return candidate._replace(recipe=replace(candidate.recipe, past=past.rows, past_ridge=past.ridge, states=states))
+
+
+def _with_first_round_of(first: Run, run: Run) -> Run:
+    """The run with the error of F_0 of another one from the same system: filters with more lags differ by rounding."""
+    lanes = [
+        lane._replace(rounds=(lane.rounds[0]._replace(error=same.rounds[0].error), *lane.rounds[1:]))
+        if lane.rounds and same.rounds
+        else lane
+        for lane, same in zip(run.lanes, first.lanes, strict=True)
+    ]
+    return run._replace(lanes=tuple(lanes))
 
 
 def _latest_error(run: Run) -> float:

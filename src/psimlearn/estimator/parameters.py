@@ -21,7 +21,7 @@ from psimlearn.recordings.forms import received, received_symbols
 from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.losses import GaussianNLL, LogLoss, Squared
-from psimlearn.train.recipe import Init, Prior, Recipe
+from psimlearn.train.recipe import LEAST_CROSS_WEIGHT, Init, Prior, Recipe
 from psimlearn.train.score import criterion_of
 
 __all__ = ["interpreted", "is_symbolic", "learns_on", "speaks_symbols"]
@@ -86,6 +86,9 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         if is_auto(given["belief_weight"])
         else number(given["belief_weight"], "belief_weight", otherwise="'auto' or "),
         level_weight=level_weight_of(given["level_weight"]),
+        cross_weight=None
+        if is_auto(given["cross_weight"])
+        else number(given["cross_weight"], "cross_weight", LEAST_CROSS_WEIGHT, 1.0, otherwise="'auto' or "),
         rank=rank_of(given["rank"]),
         standard=recipe or Recipe(box=1.0 if box else None, feedthrough=feedthrough),
         literal=recipe is not None,
@@ -118,7 +121,7 @@ def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectorie
     _check_criterion(settings)
     if settings.trainer.endswith("backprop"):
         raise SettingsError(f"trainer: required 'dagger' or 'forward' for symbols, received {settings.trainer!r}.")
-    free = {"prior": "auto", "belief_weight": "auto", "level_weight": "auto", "rank": None}
+    free = {"prior": "auto", "belief_weight": "auto", "level_weight": "auto", "cross_weight": "auto", "rank": None}
     for name, value in free.items():
         if given["recipe"] is None and given[name] != value:
             raise SettingsError(f"{name}: required {value!r} for symbols, received {given[name]!r}.")
@@ -197,6 +200,11 @@ def _check_together(settings: Settings) -> None:
             "random Fourier regression, received "
             f"level_weight={level} with prior={settings.prior!r} and learner={settings.learner!r}; use "
             "level_weight='auto' or None."
+        )
+    if settings.cross_weight not in (None, 1) and settings.learner in ("rff", "trees"):
+        raise SettingsError(
+            f"cross_weight: a number below 1 required linear regression, received {settings.cross_weight:g} with "
+            f"learner={settings.learner!r}; use cross_weight='auto' or 1."
         )
     if settings.rank == "auto" and not isinstance(settings.features, Stack | StackSquares):
         raise SettingsError(

@@ -56,12 +56,13 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         belief_weight: how freely the belief is used; 1 is the paper, 0 is autoregression; "auto" chooses.
         level_weight: with the prior "last", how much predictions depend on the level rather than on changes: small
             where recordings differ in offset; None regresses on lags as they are; "auto" chooses.
+        cross_weight: how much the past of other channels counts beside the past of a channel itself, for linear
+            regression: 1 is the paper; less helps where there are many channels and few rows; "auto" chooses.
         rank: feed back only so many directions of the belief; None for all, "auto" for as few as do no harm.
         box: keep the feedback near the range seen in training.
         opening: learn how recordings begin, so that linear filters learn more from first rows than from later ones.
         feedthrough: inputs act on the observation of the same row.
-        recipe: a `Recipe` to be taken as it is, instead of lags, prior, belief_weight, rank, box, feedthrough and
-            opening.
+        recipe: a `Recipe` to be taken as it is, instead of lags, prior, weights, rank, box, feedthrough and opening.
         criterion: minimise the error over the "window" (each step ahead relative to the error of the last observation;
             the next row counts as much as all of them), of the next row only ("one-step"), or over so many steps ahead
             (a number), which count alike.
@@ -94,6 +95,7 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         prior: str | Any = "auto",
         belief_weight: float | str | Any = "auto",
         level_weight: float | str | Any | None = "auto",
+        cross_weight: float | str | Any = "auto",
         rank: int | str | Any | None = None,
         box: bool | Any = True,
         opening: bool | Any = True,
@@ -115,6 +117,7 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         self.prior = prior
         self.belief_weight = belief_weight
         self.level_weight = level_weight
+        self.cross_weight = cross_weight
         self.rank = rank
         self.box = box
         self.opening = opening

@@ -22,6 +22,8 @@ __all__ = ["LONG_AGO", "Opened", "Opening", "first_gains", "young"]
 
 LITTLE = 1e-3
 """Doubt that adds at most this share to the variance of every channel is dropped."""
+ROUNDING = 1e-14
+"""Doubt along a direction that is a smaller share of the noise of every channel is rounding."""
 MOST_AGES = 20
 """Rows after which the doubt of the start is dropped in any case: a filter that forgets slowly loses little by it."""
 
@@ -123,13 +125,14 @@ def first_gains(
     s, n = len(root), len(V)
     spread, all_seen = kind.from_root(root), np.ones((1, n), dtype=bool)
     H, gains, spreads, least = np.eye(n, s, first), [], [], max(fewest, 1)
+    nothing = ROUNDING * float(np.diag(V).min())  # rows that were seen leave no doubt: their columns are rounding
     for t in range(max(MOST_AGES, fewest)):
         if (kind.along(spread, H)[0] > LITTLE * np.diag(V)).any():
             least = max(least, t + 1)
         gain, left = kind.given(spread, V, all_seen, first)
         gains.append(gain[0, :s])
         spreads.append(spread[0])
-        spread = kind.moved(left, T, 0.0)
+        spread = kind.moved(left, T, nothing)
     widest = max(spread.shape[1] for spread in spreads[:least])
     padded = np.zeros((least, s, widest))
     for out, each in zip(padded, spreads, strict=False):

@@ -63,11 +63,18 @@ class Apart:
 
     def solve(self, stats: ByOutput) -> Linear | RandomFourier:
         """One regression for each output, side by side."""
-        solved = [self.learner.solve(part) for part in stats.parts]
+        solved = [self._of_output(i).solve(part) for i, part in enumerate(stats.parts)]
         first = solved[0]
         if isinstance(first, RandomFourier):
             return replace(first, linear=_beside([each.linear for each in solved if isinstance(each, RandomFourier)]))
         return _beside([each for each in solved if isinstance(each, Linear)])
+
+    def _of_output(self, i: int) -> Ridge | RandomFourierRidge:
+        """The learner of one output."""
+        learner = self.learner
+        if isinstance(learner, Ridge) and learner.channels is not None:
+            return replace(learner, channels=learner.channels.output(i))
+        return learner
 
 
 def _sums(z: Z, y: Y) -> ByOutput:

@@ -12,6 +12,7 @@ import numpy as np
 from psimlearn.checks import number, switch
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Linear
+from psimlearn.learners.channels import Channels, solved_by_channel
 from psimlearn.learners.learner import Y, Z
 from psimlearn.shapes import Float, Int
 
@@ -86,6 +87,8 @@ class Ridge:
     intercept: bool = True
     coordinates: Coordinates | None = field(default=None, compare=False, repr=False)
     """If given, the weights and the intercept are penalised in these coordinates of z; set by trainers."""
+    channels: Channels | None = field(default=None, compare=False, repr=False)
+    """If given, columns of other channels than that of the output are penalised more; set by trainers."""
 
     def __post_init__(self) -> None:
         """Refuse settings that have no meaning; a negative penalty has a solution, but not a minimum."""
@@ -118,11 +121,11 @@ class Ridge:
         """W = (Z'Z + alpha N)^-1 Z'Y on centred sums, and the intercept, which is not penalised."""
         stats = stats._replace(n=max(stats.n, 1.0))
         if self.coordinates is not None:
-            return solved_in(self.coordinates.ridge, stats, self.alpha)
+            return solved_in(self.coordinates.ridge, stats, self.alpha, self.channels)
         if not self.intercept:
-            weights = _solve_regularised(stats.zz / stats.n, stats.zy / stats.n, self.alpha)
+            weights = _solve_regularised(stats.zz / stats.n, stats.zy / stats.n, self.alpha, self.channels)
             return Linear(weights, np.zeros_like(stats.y))
-        weights = _solve_regularised(*_centred(stats), self.alpha)
+        weights = _solve_regularised(*_centred(stats), self.alpha, self.channels)
         return Linear(weights, (stats.y - stats.z @ weights) / stats.n)
 
 
@@ -155,7 +158,7 @@ def _centred(stats: GramSums) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarra
     return stats.zz / stats.n - np.outer(z, z), stats.zy / stats.n - np.outer(z, y)
 
 
-def solved_in(change: Any, stats: GramSums, alpha: float) -> Linear:
+def solved_in(change: Any, stats: GramSums, alpha: float, channels: Channels | None = None) -> Linear:
     """The ridge regression on z @ change and a constant, all penalised alike, as a map of z."""
     p = len(stats.z)
     gram, cross = np.empty((p + 1, p + 1)), np.empty((p + 1, len(stats.y)))
@@ -163,14 +166,17 @@ def solved_in(change: Any, stats: GramSums, alpha: float) -> Linear:
     gram[:p, p] = gram[p, :p] = (change.T @ stats.z) / stats.n
     gram[p, p] = 1.0
     cross[:p], cross[p] = (change.T @ stats.zy) / stats.n, stats.y / stats.n
-    weights = _solve_regularised(gram, cross, alpha)
+    weights = _solve_regularised(gram, cross, alpha, channels and channels.with_constant())
     return Linear(change @ weights[:p], weights[p])
 
 
 def _solve_regularised(
-    gram: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"], alpha: float
+    gram: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"], alpha: float, channels: Channels | None = None
 ) -> Float[np.ndarray, "p q"]:
-    """(gram + alpha I)^-1 cross, finite or an error; by eigenvectors where Cholesky fails."""
+    """(gram + alpha I)^-1 cross, finite or an error; by eigenvectors where Cholesky fails.
+
+    With `channels`, columns of other channels than that of the output have a larger penalty.
+    """
     if not (_finite(gram) and _finite(cross)):
         raise DivergedError(
             "required finite sums to solve for a regressor, received infinity or NaN: beliefs diverged or the data "
@@ -179,8 +185,11 @@ def _solve_regularised(
     varies = np.diagonal(gram) > 0
     if not varies.all():  # inputs that are zero in every example, as beliefs without weight
         weights = np.zeros_like(cross)
-        weights[varies] = _solve_regularised(gram[np.ix_(varies, varies)], cross[varies], alpha)
+        some = channels and channels.among(np.flatnonzero(varies))
+        weights[varies] = _solve_regularised(gram[np.ix_(varies, varies)], cross[varies], alpha, some)
         return weights
+    if channels is not None and alpha > 0:
+        return _solve_by_channel(gram, cross, alpha, channels)
     try:
         regularised = gram.copy()
         np.einsum("ii->i", regularised)[:] += alpha
@@ -189,6 +198,22 @@ def _solve_regularised(
     except np.linalg.LinAlgError:
         weights = np.full_like(cross, np.nan)
     return weights if np.isfinite(weights).all() else _solve_by_eigenvectors(gram, cross, alpha)
+
+
+def _solve_by_channel(
+    gram: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"], alpha: float, channels: Channels
+) -> Float[np.ndarray, "p q"]:
+    """The same with the penalties of `channels`; one channel after the other where rounding spoils the quick way."""
+    try:
+        weights = solved_by_channel(gram, cross, alpha, channels)
+    except np.linalg.LinAlgError:
+        weights = np.full_like(cross, np.nan)
+    if np.isfinite(weights).all():
+        return weights
+    for outputs, scale in channels.scales():
+        scaled = _solve_regularised(scale[:, None] * gram * scale, scale[:, None] * cross[:, outputs], alpha)
+        weights[:, outputs] = scale[:, None] * scaled
+    return weights
 
 
 def _finite(array: np.ndarray) -> bool:

@@ -130,6 +130,7 @@ def _what_was_learnt(facts: Facts) -> str:
         "ridge": "-" if choices["alpha"] is None else f"{choices['alpha']:.0e}",
         "prior": choices["prior"],
         "belief weight": f"{choices['belief_weight']:g}",
+        "cross weight": f"{choices.get('cross_weight', 1.0):g}",
         "rank": choices["rank"] or "full",
         "best round": choices["best_round"],
         "settings tried": report["tried"],

@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse
 
 from psimlearn.filter import Filter, Stack
-from psimlearn.learners import Coordinates, GramSums
+from psimlearn.learners import OF_NONE, Channels, Coordinates, GramSums
 from psimlearn.shapes import Float
 
-__all__ = ["deviation", "relative", "weighted"]
+__all__ = ["channels_of", "deviation", "relative", "weighted"]
 
 KERNEL_CHANGE = 0.2
 """How much a change counts beside a level in the distances of a kernel."""
@@ -57,6 +57,17 @@ def weighted(
     kernel[changes] *= KERNEL_CHANGE
     ridge[changes.stop :] = kernel[changes.stop :] = 1.0
     return Coordinates(change @ scipy.sparse.diags_array(ridge), change @ scipy.sparse.diags_array(kernel))
+
+
+def channels_of(filter: Filter, weight: float) -> Channels:
+    """The channels of the columns of z and of a belief; directions of a belief, and inputs, are of none."""
+    assert isinstance(filter.features, Stack)  # recipes see to it
+    n, window = len(filter.scaling.mean), filter.features.window
+    of_belief = np.tile(np.arange(n), window)
+    of_fed = of_belief if filter.feedback.directions is None else np.full(len(filter.feedback.mean), OF_NONE)
+    controls = 0 if filter.input_scaling is None else len(filter.input_scaling.mean) * (1 + filter.feedthrough)
+    of_z = [of_fed, np.tile(np.arange(n), filter.lags), np.full(controls, OF_NONE)]
+    return Channels(np.concatenate(of_z), of_belief, weight)
 
 
 def deviation(sums: GramSums, change: Any = None) -> Float[np.ndarray, " p"]:

@@ -9,7 +9,7 @@ from psimlearn.filter import Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.symbolic import SymbolRidge
 from psimlearn.shapes import Float, Int
-from psimlearn.train.coordinates import deviation, relative, weighted
+from psimlearn.train.coordinates import channels_of, deviation, relative, weighted
 from psimlearn.train.ground import Ground
 from psimlearn.train.recipe import Init, Prior, Recipe
 from psimlearn.train.score import forgetful
@@ -37,7 +37,8 @@ class InitialSums(NamedTuple):
 
     def serve(self, recipe: Recipe) -> bool:
         """Whether these sums contain those of a recipe, or all of them but the belief if that begins with a system."""
-        alike = replace(recipe, lags=self.recipe.lags, states=None, past=self.recipe.past)
+        ours = self.recipe
+        alike = replace(recipe, lags=ours.lags, states=None, past=ours.past, past_ridge=ours.past_ridge)
         return alike == self.recipe and recipe.lags <= self.recipe.lags
 
     def rest(self, lags: int) -> Int[np.ndarray, " rest"]:
@@ -89,17 +90,20 @@ def with_share(begun: Beginning, floor: float, strength: float) -> Beginning:
     return begun._replace(learner=replace(learner, floor=floor, strength=strength, contexts=contexts))
 
 
-def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: float | None) -> Beginning:
-    """The beginning with another prior and belief weight, for linear regression on stacked observations.
+def revised(
+    begun: Beginning, prior: Prior, belief_weight: float, level_weight: float | None, cross_weight: float = 1.0
+) -> Beginning:
+    """The beginning with another prior and other weights, for linear regression on stacked observations.
 
     A belief weight scales columns of z. The prior "last" is a linear map of columns of z. So both change the sums in
     closed form. F_0 is left to `with_ridge`.
 
     Args:
-        begun: with prior "mean" and belief weight 1.
+        begun: with prior "mean", belief weight 1, no level weight and cross weight 1.
         prior: "mean" or "last".
         belief_weight: 0 or more.
         level_weight: as in `Recipe`.
+        cross_weight: as in `Recipe`.
     """
     filter, learner, _, training = begun[:4]
     assert isinstance(filter.features, Stack)
@@ -119,4 +123,6 @@ def revised(begun: Beginning, prior: Prior, belief_weight: float, level_weight: 
         change = relative(filter, len(sums.z))
         coordinates = weighted(filter, change, deviation(sums, change), deviation(sums), level_weight)
         learner = replace(learner, coordinates=coordinates)
+    if cross_weight != 1:
+        learner = replace(learner, channels=channels_of(filter, cross_weight))
     return Beginning(filter, learner, None if begun.sums is None else sums, training)

@@ -19,15 +19,12 @@ from psimlearn.recordings.windows import example_rows, lag_places, whole_futures
 from psimlearn.shapes import Float
 from psimlearn.train.examples import Targets
 from psimlearn.train.history import history_beliefs, past_of
-from psimlearn.train.recipe import Init, Recipe, check
+from psimlearn.train.recipe import Init, Past, Recipe, check
 from psimlearn.train.spread import Moments, Spread, moments_of, spread_of
 from psimlearn.train.stacked import shared, stretch_moments
-from psimlearn.train.subspace import Related, Start, realised, related, related_by, started
+from psimlearn.train.subspace import Related, Start, realised, related, related_by, started, with_ridge
 
-__all__ = ["SUBSPACE_RIDGE", "Ground", "Stage", "centre_of", "ground", "identifying", "relating", "staged", "system_of"]
-
-SUBSPACE_RIDGE = 1e-3
-"""Added to the variances of standardised observations where a subspace start relates past and future."""
+__all__ = ["Ground", "Stage", "centre_of", "ground", "identifying", "relating", "staged", "system_of"]
 
 
 class Ground(NamedTuple):
@@ -46,10 +43,10 @@ class Ground(NamedTuple):
     """phi(f_t)."""
     covariance: Float[np.ndarray, "n n"]
     """The covariance of the one-step errors of those beliefs."""
-    related: Mapping[int, Related] = MappingProxyType({})
-    """By `Recipe.past`, how so many rows of future depend on so many rows of past, as far as it is known already."""
-    systems: Mapping[tuple[int, int], Start] = MappingProxyType({})
-    """By `Recipe.past` and `Recipe.states`, the systems that are known already."""
+    related: Mapping[Past, Related] = MappingProxyType({})
+    """By `Recipe.relation`, how the future depends on the past, as far as it is known already."""
+    systems: Mapping[tuple[Past, int], Start] = MappingProxyType({})
+    """By `Recipe.relation` and `Recipe.states`, the systems that are known already."""
     spreads: tuple[Spread, Spread] | None = None
     """Of `Stage.m` and `Stage.seen`, as if no rows were skipped: the same for all recipes; None if not known yet."""
     moments: Moments | None = None
@@ -82,17 +79,18 @@ def centre_of(seen: Float[np.ndarray, "whole d"]) -> Float[np.ndarray, " d"]:
     return np.asarray(np.ones(len(seen)) @ seen / len(seen))
 
 
-def relating(ground: Ground, pasts: Iterable[int]) -> Ground:
-    """The ground with past and future related for these values of `Recipe.past`, unless there are too few rows."""
-    known = {}
+def relating(ground: Ground, pasts: Iterable[Past]) -> Ground:
+    """The ground with past and future related in these ways, unless there are too few rows."""
+    known = dict(ground.related)
     for past in pasts:
         with suppress(DataError):
-            known[past] = _related(ground, past)
-    return ground._replace(related=known, moments=moments_of(_seen(ground)))
+            known[past] = _related(ground._replace(related=known), past)
+    moments = ground.moments if ground.moments is not None else moments_of(_seen(ground))
+    return ground._replace(related=known, moments=moments)
 
 
-def identifying(ground: Ground, sizes: Iterable[tuple[int, int]]) -> Ground:
-    """The ground with the systems identified for these values of `Recipe.past` and `Recipe.states`."""
+def identifying(ground: Ground, sizes: Iterable[tuple[Past, int]]) -> Ground:
+    """The ground with the systems identified for these values of `Recipe.relation` and `Recipe.states`."""
     new = {size: _identified(ground, *size) for size in sizes if size not in ground.systems}
     return ground._replace(systems={**ground.systems, **new})
 
@@ -129,15 +127,22 @@ def system_of(ground: Ground, recipe: Recipe) -> Start | None:
     """The linear system that a subspace start begins with; None for other starts."""
     if recipe.states is None:
         return None
-    return ground.systems.get((recipe.past, recipe.states)) or _identified(ground, recipe.past, recipe.states)
+    size = (recipe.relation, recipe.states)
+    return ground.systems.get(size) or _identified(ground, *size)
 
 
-def _identified(ground: Ground, past: int, states: int) -> Start:
-    return started(realised(ground.related.get(past) or _related(ground, past), states), ground.x, ground.layout.plan)
+def _identified(ground: Ground, past: Past, states: int) -> Start:
+    return started(realised(_related(ground, past), states), ground.x, ground.layout.plan)
 
 
-def _related(ground: Ground, past: int) -> Related:
-    moments = None if ground.apart is None else stretch_moments(ground.apart, past)
+def _related(ground: Ground, past: Past) -> Related:
+    """How the future depends on the past: as known, from the moments known for another ridge, or from the rows."""
+    if past in ground.related:
+        return ground.related[past]
+    alike = next((found for known, found in ground.related.items() if known.rows == past.rows), None)
+    if alike is not None:
+        return with_ridge(alike, "cva", past.ridge)
+    moments = None if ground.apart is None else stretch_moments(ground.apart, past.rows)
     if moments is None:
-        return related(ground.x, ground.layout.plan, past, "cva", SUBSPACE_RIDGE)
-    return related_by(*moments, ground.x.shape[1], "cva", SUBSPACE_RIDGE)
+        return related(ground.x, ground.layout.plan, past.rows, "cva", past.ridge)
+    return related_by(*moments, ground.x.shape[1], "cva", past.ridge)

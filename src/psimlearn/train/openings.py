@@ -26,7 +26,8 @@ from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import settled
 from psimlearn.shapes import Float
 
-__all__ = ["Begins", "FirstErrors", "all_opened", "begins_as_well", "can_open", "first_errors", "with_opening"]
+__all__ = ["Begins", "FirstErrors", "all_opened", "begins_as_well", "can_open", "first_errors"]
+__all__ += ["of_openings", "opened_by", "with_opening"]
 
 Begins = Literal["any moment", "first rows"]
 """How recordings begin: at any moment, or as first rows tell."""
@@ -51,7 +52,8 @@ FAINT = 1e-10
 def can_open(filter: Filter) -> bool:
     """Tell whether a filter may have an opening: it is linear, treats gaps exactly, and has no wide memory."""
     linear = len(filter.regressors) == 1 and isinstance(filter.regressors[0], Linear)
-    wide = len(filter.initial) + filter.lags * len(filter.scaling.mean) > WIDEST
+    fed = len(filter.feedback.mean) if filter.feedback.weight else 0
+    wide = fed + filter.lags * len(filter.scaling.mean) > WIDEST
     return linear and not wide and treats_exactly(filter)
 
 
@@ -64,7 +66,7 @@ def with_opening(filter: Filter, train: Trajectories, begins: Begins) -> Filter 
         begins: how recordings begin.
     """
     plain = replace(filter, opening=None)
-    found = _at_any_moment(plain, rolled(plain, thinned(train, MOST_ROWS)))
+    found = opened_by(plain, rolled(plain, of_openings(train)))
     if found is None or begins == "any moment":
         return found
     return _as_first_rows(found, filter, train)
@@ -77,8 +79,13 @@ def all_opened(filters: Sequence[Filter], trains: Sequence[Trajectories], begins
     return opened if len(opened) == len(found) else None
 
 
-def _at_any_moment(filter: Filter, rollout: Rollout) -> Filter | None:
-    """The filter whose memory begins as it is distributed at later rows."""
+def of_openings(train: Trajectories) -> Trajectories:
+    """The recordings that tell of openings: some of all, where there are many."""
+    return thinned(train, MOST_ROWS)
+
+
+def opened_by(filter: Filter, rollout: Rollout) -> Filter | None:
+    """The filter whose memory begins as it is distributed at later rows of its rollout; None if there are too few."""
     plan, d, n = rollout.layout.plan, len(filter.initial), len(filter.scaling.mean)
     rows = np.flatnonzero(settled(plan, np.zeros(len(plan.time), dtype=np.int64))[0])
     if len(rows) < 2:
@@ -147,7 +154,8 @@ def _opening(
     kept = values > max(FAINT * values.max(), rounding)
     if not kept.any():
         return None
-    return replace(filter, initial=initial, opening=Opening(older, vectors[:, kept] * np.sqrt(values[kept])))
+    root = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))  # as in a file: gains to the same bits
+    return replace(filter, initial=initial, opening=Opening(older, root))
 
 
 class FirstErrors(NamedTuple):

@@ -1,7 +1,7 @@
 """The choices around the paper's algorithms, and which of them go together."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from psimlearn.checks import number, one_of, optional, switch, whole
 from psimlearn.errors import DataError, SettingsError
@@ -9,12 +9,23 @@ from psimlearn.filter import Features, OneHot, Stack, StackSquares
 from psimlearn.filter.features import Persistent
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["Init", "Prior", "Recipe", "check"]
+__all__ = ["LEAST_CROSS_WEIGHT", "Init", "Past", "Prior", "Recipe", "check"]
 
 Init = Literal["history", "teacher", "zero"]
 Prior = Literal["mean", "last", "zero"]
 MOST_LAGS = 10_000
 """The most lags: sums hold the square of their number."""
+LEAST_CROSS_WEIGHT = 1e-3
+"""The least cross weight: with less, other channels are as good as left out."""
+
+
+class Past(NamedTuple):
+    """The way in which past and future are related to identify a linear system."""
+
+    rows: int
+    """How many rows of past, and of future."""
+    ridge: float
+    """Added to the variances of standardised observations."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +38,13 @@ class Recipe:
         belief_weight: scales the belief before the ridge; 1 is the paper, 0 leaves direct autoregression.
         level_weight: with the prior "last", regress on changes, and on the level of the last observation only so much:
             the smaller, the less the offset of a recording matters. None regresses on lags as they are.
+        cross_weight: how much the past of other channels counts beside the past of a channel itself, for linear
+            regression; 1 is the paper, less helps where there are many channels and few rows.
         rank: feed back only this many directions of the belief; predictions keep full width.
         states: begin with the Kalman filter of a linear system of this many states, identified by canonical
             correlations, and feed back these states; None begins with a regression.
         past: with states, how many rows of past and of future are related to identify the system.
+        past_ridge: with states, added to the variances of the standardised observations that are related.
         box: keep the feedback within the range of the features seen in training, widened on either side by this
             many times that range; None for no box.
         standardise: learn in units of each channel's standard deviation.
@@ -46,9 +60,11 @@ class Recipe:
     prior: Prior = "mean"
     belief_weight: float = 1.0
     level_weight: float | None = None
+    cross_weight: float = 1.0
     rank: int | None = None
     states: int | None = None
     past: int = 10
+    past_ridge: float = 1e-3
     box: float | None = 1.0
     standardise: bool = True
     feedthrough: bool = False
@@ -62,14 +78,21 @@ class Recipe:
         one_of(self.prior, get_args(Prior), "prior")
         number(self.belief_weight, "belief_weight")
         optional(number, self.level_weight, "level_weight")
+        number(self.cross_weight, "cross_weight", LEAST_CROSS_WEIGHT, 1.0)
         optional(whole, self.rank, "rank")
         optional(whole, self.states, "states")
         whole(self.past, "past", 2)
+        number(self.past_ridge, "past_ridge", above=True)
         whole(self.skip, "skip", 0, MOST_LAGS)
         optional(number, self.box, "box")
         optional(number, self.guard, "guard", above=True)
         for name in ("standardise", "feedthrough", "keep_start"):
             switch(getattr(self, name), name)
+
+    @property
+    def relation(self) -> Past:
+        """How past and future are related, with states."""
+        return Past(self.past, self.past_ridge)
 
     @classmethod
     def for_symbols(cls, lags: int = 1) -> "Recipe":
@@ -118,6 +141,13 @@ def _rules_of_pairs(train: Trajectories, features: Features, recipe: Recipe) -> 
             (
                 f"level_weight needs prior='last' and Stack features, received prior={recipe.prior!r} and {kind}; use "
                 "level_weight=None"
+            ),
+        ),
+        (
+            recipe.cross_weight == 1 or isinstance(features, Stack),
+            (
+                f"cross_weight below 1 needs Stack features, in which every number is of one channel, received "
+                f"{recipe.cross_weight:g} and {kind}; use cross_weight=1"
             ),
         ),
         (

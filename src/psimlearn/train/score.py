@@ -16,9 +16,10 @@ from psimlearn.filter.rollout import Rollout, Table, roll, table
 from psimlearn.filter.step import expected
 from psimlearn.recordings.schedule import RowIndex
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.windows import carried_forward, futures, late_before, settled, whole_futures
+from psimlearn.recordings.windows import SETTLED, carried_forward, futures, late_before, settled, whole_futures
 from psimlearn.shapes import Float
 from psimlearn.train.losses import Loss, Squared
+from psimlearn.train.openings import can_open, of_openings, opened_by
 from psimlearn.train.systems import LARGEST_POLE
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "forgets", "held_out", "scored"]
@@ -31,6 +32,8 @@ NARROW, POWERS = 100, 50
 """The width up to which eigenvalues are computed, and the powers of a wider map from which its radius is estimated."""
 NEARLY = 1.05
 """The spectral radius up to which a linear filter that does not forget its start is made to forget it."""
+FADED = 0.01
+"""The share of its start that a filter may remember at the first rows that are scored."""
 BLOWN_UP = 1e6
 """A filter has diverged if a prediction is this many times larger than every observation."""
 
@@ -60,10 +63,18 @@ class HeldOut(NamedTuple):
     loss: Loss = Squared()
     beyond: Trajectories | None = None
     """The trajectories, where horizons lie beyond the window, so that predictions have to be fed back."""
+    opens: Table | None = None
+    """Training rows from which a filter that forgets slowly learns how to begin before it is scored; None if none do.
+    """
 
 
 def held_out(
-    filter: Filter, validation: Trajectories, criterion: Criterion, loss: Loss = Squared(), skip: int = 0
+    filter: Filter,
+    validation: Trajectories,
+    criterion: Criterion,
+    loss: Loss = Squared(),
+    skip: int = 0,
+    opens: Trajectories | None = None,
 ) -> HeldOut:
     """Lay validation trajectories out for filters like this one.
 
@@ -73,6 +84,9 @@ def held_out(
     filters say the same, are left out. "window" counts all rows of the window so, and the next row once more as much
     as all of them: noise in the rows hides most of the differences between filters at the next row, and it is the
     next row that tells best how well a filter follows. The first `skip` rows of every trajectory are not scored.
+
+    A filter that forgets slowly is still busy with its start at later rows. If it will learn how recordings begin once
+    it is chosen, it is scored so: pass the training recordings as `opens`.
     """
     criterion_of(criterion)
     laid_out = table(filter, validation)
@@ -89,7 +103,7 @@ def held_out(
     later = plan.reaches(-skip)
     if criterion == "one-step" or not (later & plan.reaches(steps)).any():
         rows = np.flatnonzero(later) if skip and later.any() else slice(None)
-        return HeldOut(laid_out, rows, x[rows][:, None], np.ones(1), loss)
+        return HeldOut(laid_out, rows, x[rows][:, None], np.ones(1), loss, opens=_opening_table(filter, opens))
     rows = (
         np.flatnonzero(later & plan.reaches(-1) & plan.reaches(steps - 1))
         if skip
@@ -101,7 +115,14 @@ def held_out(
     weights = loss.weights(truth, stays)
     if criterion == "window":
         weights = (weights + steps * weights[0] * (np.arange(steps) == 0)) / 2
-    return HeldOut(laid_out, rows, truth, weights, loss, beyond)
+    return HeldOut(laid_out, rows, truth, weights, loss, beyond, _opening_table(filter, opens))
+
+
+def _opening_table(filter: Filter, opens: Trajectories | None) -> Table | None:
+    """Rows that tell how to begin, laid out; None where entries are missing, as to roll over these takes long."""
+    if opens is None or not can_open(filter) or np.isnan(opens.values).any():
+        return None
+    return table(filter, of_openings(opens))
 
 
 def criterion_of(value: Any) -> Criterion:
@@ -112,7 +133,27 @@ def criterion_of(value: Any) -> Criterion:
 
 
 def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -> Round:
-    """Roll a filter over the validation trajectories, and give it the covariance of its one-step errors there."""
+    """Roll a filter over the validation trajectories, and give it the covariance of its one-step errors there.
+
+    The error is that with an opening, where it is less and filters learn one; the filter of the round has none.
+    """
+    plain = _scored(number, filter, validation, dropped)
+    if validation.opens is None or not np.isfinite(plain.error) or not _lingers(plain.filter):
+        return plain
+    opened = opened_by(plain.filter, roll(plain.filter, validation.opens))
+    if opened is None:
+        return plain
+    return plain._replace(error=min(plain.error, _scored(number, opened, validation, dropped).error))
+
+
+def _lingers(filter: Filter) -> bool:
+    """Whether a linear filter still remembers its start at the first rows that are scored."""
+    radius = spectral_radius(filter)
+    return can_open(filter) and radius is not None and FADED < radius**SETTLED <= 1
+
+
+def _scored(number: int, filter: Filter, validation: HeldOut, dropped: int) -> Round:
+    """As `scored`, with the filter as it is."""
     rollout = roll(filter, validation.table, about_row)
     x, held = rollout.layout.x, rollout.held
     clipped = float(filter.feedback.clipped(rollout.z[:, : len(filter.feedback.mean)]).mean())

@@ -23,7 +23,6 @@ from psimlearn.shapes import Float
 from psimlearn.train import portions
 from psimlearn.train.coordinates import deviation, relative
 from psimlearn.train.examples import Met
-from psimlearn.train.ground import SUBSPACE_RIDGE
 from psimlearn.train.hints import HintSums, merged_hints
 from psimlearn.train.history import FILL_PASSES, regressed
 from psimlearn.train.portions import Known
@@ -184,11 +183,11 @@ def _with_history(places: Places, known: Known) -> Known:
 
 def _system(places: Places, known: Known, first: portions.First) -> Start:
     """The identified linear system that a subspace start begins with."""
-    joined, states = first.of_stretches, known.recipe.states
+    joined, states, ridge = first.of_stretches, known.recipe.states, known.recipe.past_ridge
     assert joined is not None
     assert states is not None
     share = (joined.n - 1) / joined.n  # the covariance of a sample, and here the mean of squares
-    found = related_by(share * joined.covariance, joined.n, places.catalogue.n_channels, "cva", SUBSPACE_RIDGE)
+    found = related_by(share * joined.covariance, joined.n, places.catalogue.n_channels, "cva", ridge)
     system = realised(found, states)
     levels = places.passed("level of the system", portions.levels, plus, (known, system))
     return started_by(system, levels.sums)
@@ -215,9 +214,9 @@ def _feedback(
 def _prepared(
     places: Places, known: Known, filter: Filter, learner: Learner[Any], rng: np.random.Generator
 ) -> Learner[Any]:
-    """The learner with its bandwidth and random directions frozen; ridge regression needs no preparation."""
+    """The learner with its bandwidth and random directions frozen; ridge regression knows its channels."""
     if not isinstance(learner, RandomFourierRidge):
-        return learner
+        return placed(learner, filter, known.recipe, None)
     wanted = _to_compare(places.catalogue, known.features.window, known.recipe.skip, rng)
     found = places.passed("bandwidth", portions.compared, plus, (known, filter, wanted))
     z: Float[np.ndarray, "some p"] = found.z[np.argsort(found.number)]

@@ -5,13 +5,14 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from psimlearn.errors import SettingsError
 from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
 from psimlearn.filter.rollout import inputs_at, room
 from psimlearn.filter.step import inputs
 from psimlearn.learners import BesideBelief, Counting, GramSums, InCoordinates, Learner, Ridge, Stats
 from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.shapes import Float
-from psimlearn.train.coordinates import deviation, relative, weighted
+from psimlearn.train.coordinates import channels_of, deviation, relative, weighted
 from psimlearn.train.examples import Targets, TrainingRows
 from psimlearn.train.ground import Ground, Stage, centre_of, staged, system_of
 from psimlearn.train.recipe import Init, Recipe, check
@@ -194,13 +195,20 @@ def placed(
 ) -> Learner[Any]:
     """The learner with all that it has to know of z.
 
-    These are a penalty on changes and levels if the recipe asks for it and the learner can, and which columns of z come
-    from the belief if it treats these in another way.
+    These are a penalty on changes and levels, and one on other channels, if the recipe asks for it and the learner can,
+    and which columns of z come from the belief if it treats these in another way.
     """
     told: dict[str, Any] = {}
     if recipe.level_weight is not None and deviations is not None and isinstance(learner, InCoordinates):
         change = relative(filter, len(deviations[0]))
         told["coordinates"] = weighted(filter, change, *deviations, recipe.level_weight)
+    if recipe.cross_weight != 1:
+        if not isinstance(cast(Any, learner), Ridge):
+            raise SettingsError(
+                f"cross_weight below 1 required linear regression, received {recipe.cross_weight:g} with a "
+                f"{type(learner).__name__}; use cross_weight=1."
+            )
+        told["channels"] = channels_of(filter, recipe.cross_weight)
     if isinstance(learner, BesideBelief):
         told["n_fed"] = len(filter.feedback.mean)
     changed: Learner[Any] = replace(cast(Any, learner), **told) if told else learner  # mypy sees no dataclass

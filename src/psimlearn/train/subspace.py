@@ -23,7 +23,7 @@ from psimlearn.train.levels import LevelSums, level_sums, whitened
 from psimlearn.train.systems import System, observability, stabilised, steady_gain
 
 __all__ = ["Related", "Start", "Weighting", "columns", "first_step", "readout", "realised", "related", "related_by"]
-__all__ += ["started", "started_by", "stretches"]
+__all__ += ["started", "started_by", "stretches", "with_ridge"]
 
 Weighting = Literal["cva", "n4sid"]
 FAINT = 1e-6
@@ -96,6 +96,16 @@ def related_by(
     """As `related`, from the covariance of stretches of future and past of n channels."""
     f = len(moments) // 2
     _check_stretches(n_stretches, n, f // n, f // n)
+    return _related_by(moments, n, weighting, ridge)
+
+
+def with_ridge(found: Related, weighting: Weighting, ridge: float) -> Related:
+    """The same moments, related with another ridge."""
+    return _related_by(found.moments, found.n, weighting, ridge)
+
+
+def _related_by(moments: Float[np.ndarray, "w w"], n: int, weighting: Weighting, ridge: float) -> Related:
+    f = len(moments) // 2
     regular = moments + ridge * np.eye(len(moments))
     root = np.linalg.cholesky(regular[:f, :f]) if weighting == "cva" else np.eye(f)  # W1^-1, lower triangular
     now, following = np.zeros((f, len(moments))), np.zeros((f - n, len(moments)))
