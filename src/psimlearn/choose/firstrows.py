@@ -48,7 +48,7 @@ def without_first_rows(
         return None
     kinds = [t.candidate for t in best_of_each_kind(trials) if t.candidate.recipe.states is None]
     again = tuple(_without(candidate, space.skip) for candidate in kinds)
-    return later, space._replace(recipes=(), others=again, systems=None, cross_weights=(), skip=0)
+    return later, space._replace(recipes=(), others=again, systems=None, cross_weight=None, skip=0)
 
 
 def _mislead(

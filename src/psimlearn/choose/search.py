@@ -69,24 +69,21 @@ def search(
 
 
 def _with_less_of_others(trials: Sequence[Trial], space: Space, courses: Sequence[Course], tell: Watch) -> list[Trial]:
-    """Trials in which other channels count less, from the best of each number of lags on, while errors fall.
+    """Trials in which other channels count less, around the best of each number of lags.
 
     Less of others is a larger penalty, so a smaller ridge may go with it.
     """
-    tried: list[Trial] = []
-    best = best_of_each_kind(trials)[0]
-    for weight in space.cross_weights:
-        firsts = [trial.candidate for trial in _first_of_each_lags(best_of_each_kind([*trials, *tried]))]
-        less = [first._replace(recipe=replace(first.recipe, cross_weight=weight)) for first in firsts]
-        added = [each.with_alpha(a) for each in less if each.alpha for a in (each.alpha, each.alpha / FINER)]
-        now = screened(_untried(added, tried), courses, tell)
-        tried += now
-        rival = min(now, key=lambda t: t.penalised_error, default=best)
-        if not rival.penalised_error < best.penalised_error:
-            return tried
-        best = rival
-        nearby = _nearby([best], space)
-        tried += screened(_untried(nearby, [*trials, *tried]), courses, tell)
+    if space.cross_weight is None:
+        return []
+    kinds, less = best_of_each_kind(trials), list[Candidate]()
+    for candidate in (trial.candidate for trial in _first_of_each_lags(kinds)):
+        recipe = replace(candidate.recipe, cross_weight=space.cross_weight)
+        ridges = (candidate.alpha, candidate.alpha / FINER) if candidate.alpha else ()
+        less += [candidate._replace(recipe=recipe).with_alpha(alpha) for alpha in ridges]
+    tried = screened(less, courses, tell)
+    best = best_of_each_kind(tried)[:1]
+    if best and best[0].penalised_error < kinds[0].penalised_error:
+        tried += screened(_untried(_nearby(best, space), tried), courses, tell)
     return tried
 
 

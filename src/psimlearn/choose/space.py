@@ -37,8 +37,8 @@ class Space(NamedTuple):
     """Belief weights with which the best enter the race, if F_0 says nothing of them; if empty, the screened ones."""
     between: tuple[tuple[str, float], ...] = ()
     """Further weights of a recipe, by name, to be tried around the best."""
-    cross_weights: tuple[float, ...] = ()
-    """Cross weights below 1, falling, to be tried with the best of each number of lags while errors fall."""
+    cross_weight: float | None = None
+    """A cross weight below 1 to be tried with the best of each number of lags; None if there is none."""
     ranks: tuple[int, ...] = ()
     """Numbers of directions to be fed back instead of all, if it does no harm; fewest first."""
     others: tuple[Candidate, ...] = ()

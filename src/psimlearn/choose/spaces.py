@@ -26,8 +26,8 @@ N_FOURIER = 1000
 """Random features; no more than rows to learn from, beyond which they cost much and add nothing."""
 BELIEF_WEIGHTS = (0.0, 1.0)
 LEVEL_WEIGHTS = (1.0, 0.1)
-CROSS_WEIGHTS = (0.3,)
-"""Tried around the best only."""
+CROSS_WEIGHT = 0.3
+"""Tried around the best, beside 1."""
 MANY = 4
 """The channels from which cross weights are tried: the past of fewer is a small part of what a step sees."""
 SYSTEMS = (1, 2, 4, 8, 16, 32, 64)
@@ -57,7 +57,7 @@ def linear_space(settings: Settings, data: Trajectories) -> Space:
         tried,
         RIDGES,
         between=_between(settings),
-        cross_weights=CROSS_WEIGHTS if many else (),
+        cross_weight=CROSS_WEIGHT if many else None,
         ranks=ranks,
         systems=systems,
         skip=skip,
