@@ -16,6 +16,8 @@ OFFSETS = 1.6
 """The doubt about the level of a new recording, times the square of the number of recordings: see `Trial`."""
 DOUBT = 0.002
 """The doubt about beliefs that are nothing but contexts."""
+PAYS = 0.01
+"""The doubt about cross weights below 1: where the past of other channels is noise, they gain far more than this."""
 
 
 UNSTABLE = 1.0
@@ -65,8 +67,8 @@ class Trial(NamedTuple):
         A new recording may have its particular offset, and few recordings tell little about offsets: those held out
         are not quite new, since settings and units were made with them at hand. Random features and trees see levels
         whatever the level weight of the ridges beside them is. Beliefs about symbols that are mostly
-        contexts have to be a little better: smaller differences in nats are chance. A filter that does not forget its
-        start has to be far better.
+        contexts have to be a little better: smaller differences in nats are chance. So are small gains by a cross
+        weight. A filter that does not forget its start has to be far better.
         """
         recipe, learner = self.candidate
         if isinstance(learner, SymbolRidge):
@@ -76,7 +78,7 @@ class Trial(NamedTuple):
         sees_levels = recipe.level_weight is None or isinstance(learner, RandomFourierRidge | RidgeAndTrees)
         dependence = 1.0 if sees_levels else min(recipe.level_weight or 0.0, 1.0)
         doubt = OFFSETS / self.n_recordings**2 if self.n_recordings > 1 else 0.0
-        return self.error * (1 + doubt * dependence)
+        return self.error * (1 + doubt * dependence + PAYS * (recipe.cross_weight != 1))
 
     def row(self) -> dict[str, Any]:
         """The trial as a row of a table."""
