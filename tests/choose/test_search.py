@@ -303,3 +303,18 @@ def test_few_recordings_cast_doubt_on_levels() -> None:
     for m, more in ((1, False), (2, True), (5, True), (1000, False)):
         one, other = (Trial(Candidate(recipe, Ridge()), 0, 0, 1.0, m).penalised_error for recipe in (level, change))
         assert (one > 1.01 * other) is more
+
+
+def test_a_cross_weight_has_to_gain_more_than_chance() -> None:
+    alike, less = (Trial(Candidate(Recipe(cross_weight=w), Ridge()), 0, 0, 1.0, 1000) for w in (1.0, 0.3))
+    assert alike.penalised_error < less.penalised_error
+    assert less._replace(error=0.98).penalised_error < alike.penalised_error
+
+
+def test_cross_weights_are_tried_from_four_channels_on() -> None:
+    for n, tried in ((3, {1.0}), (4, {1.0, 0.3})):
+        model = PSIM(**SMALL, init="history").fit(ragged([25, 30, 28, 27], n, np.random.default_rng(0)))
+        assert {trial["cross_weight"] for trial in model.trials_} == tried
+        assert {
+            trial["cross_weight"] for trial in model.trials_ if trial["lags"] == 1
+        } == tried  # of each number of lags

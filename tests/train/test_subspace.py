@@ -19,6 +19,7 @@ from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, dagger
 from psimlearn.train.ground import ground, relating
+from psimlearn.train.openings import with_opening
 from psimlearn.train.recipe import Past
 from psimlearn.train.score import held_out, scored
 from psimlearn.train.start import begin
@@ -120,6 +121,62 @@ def test_relations_serve_several_sizes() -> None:
     for recipe in (Recipe(states=2, past=3), Recipe(states=4, past=5)):
         alone, shared = (begin(g, Ridge(), "history", recipe, RNG(0)).filter for g in (plain, related))
         np.testing.assert_array_equal(alone.forecast(test, 2), shared.forecast(test, 2))
+
+
+def test_another_ridge_relates_the_same_moments() -> None:
+    """Known moments or rows: the same system, and the same as N4SID with that ridge."""
+    _, train, test = simulated()
+    plain = ground(train, Stack(2), "history", Recipe())
+    known = relating(relating(plain, [Past(5, 1e-3)]), [Past(5, 1e-1)])
+    assert set(known.related) == {Past(5, 1e-3), Past(5, 1e-1)}
+    recipe = Recipe(states=2, past=5, past_ridge=1e-1)
+    alone, shared = (begin(g, Ridge(), "history", recipe, RNG(0)).filter for g in (plain, known))
+    np.testing.assert_allclose(alone.forecast(test, 2), shared.forecast(test, 2), rtol=0, atol=1e-9)
+    late = np.concatenate([np.arange(length) >= 50 for length in test.lengths])
+    theirs = n4sid(train, 2, block_rows=5, ridge=1e-1).forecast(test, 2)
+    np.testing.assert_allclose(shared.forecast(test, 2)[late], theirs[late], rtol=0, atol=1e-6)
+
+
+def test_larger_ridges_relate_noisy_rows_while_errors_fall(begun_with_a_system: PSIM) -> None:
+    chosen = begun_with_a_system.report_["choices"]
+    first = [t for t in begun_with_a_system.trials_ if t["n_rounds"] == 0 and t["states"] == chosen["states"]]
+    errors = {t["past_ridge"]: t["error"] for t in first if t["past"] == chosen["past"]}
+    *falling, last = (errors[ridge] for ridge in sorted(errors))
+    assert chosen["past_ridge"] == min(errors, key=errors.__getitem__) > 1e-3
+    assert falling == sorted(falling, reverse=True)
+    assert last > falling[-1] or chosen["past_ridge"] == max(errors)
+
+
+def swinging(radius: float, driven: float, noise: float) -> tuple[Trajectories, Trajectories]:
+    """Two states that swing, behind three channels with noise: recordings begin in the midst of it."""
+    rng = RNG(0)
+    A = radius * np.array([[np.cos(0.3), np.sin(0.3)], [-np.sin(0.3), np.cos(0.3)]])
+    C, recordings = rng.standard_normal((3, 2)), []
+    for _ in range(120):
+        s, rows = 3 * rng.standard_normal(2), []
+        for _ in range(60):
+            s = A @ s + driven * rng.standard_normal(2)
+            rows.append(C @ s + noise * rng.standard_normal(3))
+        recordings.append(np.array(rows))
+    return Trajectories.of(recordings[:60]), Trajectories.of(recordings[60:])
+
+
+def test_a_filter_that_forgets_slowly_is_scored_with_its_opening() -> None:
+    train, test = swinging(0.99, 0.05, 2.0)  # a small gain: rows tell little of the state
+    slow = first_filter(train, states=2, past=10)
+    plain, opened = (scored(0, slow, held_out(slow, test, "window", skip=10, opens=o)) for o in (None, train))
+    assert opened.error < 0.99 * plain.error
+    assert opened.filter.opening is None  # it learns one once it is chosen
+    learnt = with_opening(plain.filter, train, "any moment")
+    assert learnt is not None
+    assert opened.error == scored(0, learnt, held_out(learnt, test, "window", skip=10)).error
+
+
+def test_a_filter_that_forgets_soon_is_scored_as_it_is() -> None:
+    train, test = swinging(0.5, 1.0, 0.1)
+    quick = first_filter(train, states=2, past=10)
+    plain, opened = (scored(0, quick, held_out(quick, test, "window", skip=10, opens=o)) for o in (None, train))
+    assert opened.error == plain.error
 
 
 def test_gaps_are_filled_in_first() -> None:
