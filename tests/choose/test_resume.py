@@ -1,5 +1,6 @@
 """Training goes on from arrays and JSON as if it had never stopped, and from no others."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,15 @@ def test_hints_with_wrong_numbers_are_refused() -> None:
                 with_arrays(known, {**arrays, name: other})
     with pytest.raises(ModelFileError, match="required those of 3 hints"):
         with_arrays(known, {name: array for name, array in arrays.items() if not name.startswith("hints")})
+
+
+def test_a_forged_cross_weight_needs_features_that_belong_to_channels() -> None:
+    settings: dict[str, Any] = {"features": "squares", "lags": 1, "prior": "mean", "belief_weight": 1.0}
+    model = PSIM(2, **settings, n_rounds=1, validation=0.5, random_state=0).fit(ragged([30, 25, 20, 18], 2, RNG(0)))
+    training = Training(model.filter_, model.recipe_, model.learner_, model.sums_, model.hint_sums_)
+    known, arrays = without_arrays(training), training_arrays(training)
+    with pytest.raises(ModelFileError, match=r"required cross_weight=1 with StackSquares, received 0\.3"):
+        with_arrays(known._replace(recipe=replace(training.recipe, cross_weight=0.3)), arrays)
 
 
 def test_some_learners_have_no_sums_that_a_file_can_hold() -> None:

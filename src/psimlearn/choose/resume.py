@@ -16,7 +16,7 @@ from psimlearn.errors import ModelFileError
 from psimlearn.files.checks import Arrays, require
 from psimlearn.files.codec import Codec, Group, Shapes, all_finite, decoded, encoded, grouped
 from psimlearn.files.features import FEATURES
-from psimlearn.filter import Filter, Forest, Linear, MeanAndVariance, RandomFourier
+from psimlearn.filter import Filter, Forest, Linear, MeanAndVariance, RandomFourier, Stack
 from psimlearn.filter.conditioning import Conditional, Projected
 from psimlearn.filter.contexts import Contexts
 from psimlearn.learners import ByOutput, Coordinates, GramSums, RandomFourierRidge, Ridge
@@ -220,8 +220,11 @@ def with_arrays(training: Training, arrays: Arrays) -> Training:
     learner = built.pop("")
     if "coordinates" in built:
         learner = replace(learner, coordinates=built.pop("coordinates"))
-    if training.recipe.cross_weight != 1 and isinstance(learner, Ridge):
-        learner = replace(learner, channels=channels_of(training.filter, training.recipe.cross_weight))
+    weight, features = training.recipe.cross_weight, training.filter.features
+    if weight != 1 and isinstance(learner, Ridge):
+        kind = type(features).__name__
+        require(isinstance(features, Stack), f"recipe: required cross_weight=1 with {kind}, received {weight:g}")
+        learner = replace(learner, channels=channels_of(training.filter, weight))
     sums, hint_sums = built.pop("sums"), list(built.values())
     n_hints = 0 if training.filter.hinting is None else len(training.filter.hinting.intercept)
     received = sorted(column for which, _ in hint_sums for column in which)

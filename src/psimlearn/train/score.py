@@ -64,8 +64,7 @@ class HeldOut(NamedTuple):
     beyond: Trajectories | None = None
     """The trajectories, where horizons lie beyond the window, so that predictions have to be fed back."""
     opens: Table | None = None
-    """Training rows from which a filter that forgets slowly learns how to begin before it is scored; None if none do.
-    """
+    """Training rows from which a filter that forgets slowly learns how to begin before it is scored, if it will."""
 
 
 def held_out(
