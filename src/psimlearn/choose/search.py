@@ -69,14 +69,16 @@ def search(
 
 
 def _with_less_of_others(trials: Sequence[Trial], space: Space, courses: Sequence[Course], tell: Watch) -> list[Trial]:
-    """Trials in which other channels count less, around the best of each number of lags.
+    """Trials in which other channels count less, around the best of each number of lags, and the best with a belief.
 
     Less of others is a larger penalty, so a smaller ridge may go with it.
     """
     if space.cross_weight is None:
         return []
     kinds, less = best_of_each_kind(trials), list[Candidate]()
-    for candidate in (trial.candidate for trial in _first_of_each_lags(kinds)):
+    with_belief = [trial for trial in kinds if trial.candidate.recipe.belief_weight > 0]
+    firsts = [*_first_of_each_lags(kinds), *_first_of_each_lags(with_belief)]
+    for candidate in dict.fromkeys(trial.candidate for trial in firsts):
         recipe = replace(candidate.recipe, cross_weight=space.cross_weight)
         ridges = (candidate.alpha, candidate.alpha / FINER) if candidate.alpha else ()
         less += [candidate._replace(recipe=recipe).with_alpha(alpha) for alpha in ridges]
