@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -174,7 +175,7 @@ def test_the_page_says_where_the_filter_errs(model: PSIM) -> None:
     for c in range(2):
         assert f"{np.nanmean(together[:, c] ** 2):.4g}" in cells
     worst = max(errors, key=lambda each: np.nanmean(errors[each] ** 2, axis=0).sum())
-    assert (worst, f"{np.nanmean(errors[worst] ** 2, axis=0).sum():.4g}") in pairwise(cells)
+    assert (str(worst), f"{np.nanmean(errors[worst] ** 2, axis=0).sum():.4g}") in pairwise(cells)
 
 
 def test_the_page_says_how_it_was_made() -> None:
