@@ -12,10 +12,11 @@ from oracles import ragged
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
 from psimlearn.choose.numbers import hopeless
-from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_ridge
+from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_first_round_of, with_ridge
 from psimlearn.choose.search import screened, search
 from psimlearn.choose.space import Space, Systems
 from psimlearn.choose.watch import Watch
+from psimlearn.datasets import random_system
 from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
@@ -200,6 +201,53 @@ def test_wide_regressions_begin_with_the_best_ridge_of_a_like_candidate(monkeypa
     assert tried[0] == best.candidate.alpha
     assert len(tried) <= len(alone)
     assert min(t.error for c, t in trials.items() if c in second) == min(t.error for t in alone.values())
+
+
+def thirds() -> list[Course]:
+    """Three courses, so that one of them may be left out, of a system that is easy to predict."""
+    data = random_system(RNG(3)).simulate(6, 40, RNG(1))
+    return [
+        laid_out(train, held, Stack(2), Recipe(), init="history", n_recordings=len(data))
+        for train, held in folds(data, 3, RNG(0))
+    ]
+
+
+def test_settings_far_behind_on_the_first_splits_are_not_scored_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidates = Space((Ridge(),), (Recipe(), Recipe(lags=2)), (1e-2, 1.0, 1e2, 1e4)).candidates()
+    fewer = screened(candidates, thirds())
+    monkeypatch.setattr(psimlearn.choose.runs, "FAR_BEHIND", np.inf)
+    every = screened(candidates, thirds())
+    assert not any(trial.estimated for trial in every)
+    assert 0 < sum(trial.estimated for trial in fewer) < len(fewer)
+    for one, other in zip(fewer, every, strict=True):
+        assert one.estimated or one == other
+    for lags in (1, 2):  # the best is never an estimate, and estimates rank behind it
+        alike = [trial for trial in fewer if trial.candidate.recipe.lags == lags]
+        first = min(alike, key=lambda trial: trial.error)
+        assert first == min((t for t in every if t.candidate.recipe.lags == lags), key=lambda trial: trial.error)
+        for trial in alike:
+            assert not trial.estimated or trial.error > 1.1 * first.error
+
+
+def test_an_estimate_is_the_error_of_the_best_times_how_far_it_was_behind() -> None:
+    good, bad = (Candidate(Recipe(), Ridge(alpha)) for alpha in (1e-2, 1e4))
+    first, second = screened([good, bad], thirds())
+    early = [trial.error for trial in screened([good, bad], thirds()[:2])]
+    assert second.estimated
+    assert second.error == pytest.approx(first.error * early[1] / early[0], rel=1e-12)
+
+
+def test_recipes_from_one_system_share_the_score_of_its_filter() -> None:
+    """F_0 is the filter of the system whatever the lags: the score that is handed on is the score of each."""
+    recipes = [Recipe(lags=q, states=2, past=3, prior=p) for q, p in ((1, "mean"), (2, "mean"), (2, "last"))]
+    begun = list(runs([Candidate(recipe, Ridge(1e-1)) for recipe in recipes], courses()))
+    simplest = advanced(begun[0], 0)
+    for run in begun[1:]:
+        given, scored = advanced(with_first_round_of(simplest, run), 2), advanced(run, 2)
+        assert errors_of(given) == pytest.approx(errors_of(scored), rel=1e-9)
+        for ours, theirs in zip(given.lanes, scored.lanes, strict=True):
+            one, other = (lane.rounds[0].filter.covariance for lane in (ours, theirs))
+            np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 def test_wide_runs_that_are_behind_end_sooner(monkeypatch: pytest.MonkeyPatch) -> None:

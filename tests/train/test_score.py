@@ -1,5 +1,7 @@
 """Scores of rounds: closed-loop errors on held-out recordings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from psimlearn.errors import DivergedError
 from psimlearn.filter import Stack
 from psimlearn.learners import Ridge
 from psimlearn.train import Round, best, dagger
+from psimlearn.train.score import spectral_radius
 
 RNG = np.random.default_rng
 
@@ -17,6 +20,20 @@ def test_the_error_of_a_round_is_the_standardised_closed_loop_error() -> None:
     for round in dagger(data, held_out, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=2):
         gap = (held_out.values - round.filter.forecast(held_out, 1)[:, 0]) / data.values.std(axis=0)
         np.testing.assert_allclose(round.error, np.sum(np.mean(gap**2, axis=0)), rtol=1e-12)
+
+
+def test_the_radius_follows_the_regressor_and_the_feedback() -> None:
+    """A radius is kept with its regressor: another feedback, or another regressor, has another one."""
+    data = ragged([20, 25], 2, RNG(0))
+    filter = best(dagger(data, data, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=1)).filter
+    halved = replace(filter, feedback=filter.feedback._replace(weight=0.5 * filter.feedback.weight))
+    for each in (filter, halved, filter, replace(filter, covariance=2 * filter.covariance)):
+        one, zero = (
+            each.feedback.linear(m @ np.asarray(each.regressors[0].weights)[:4]) for m in (np.eye(4), np.zeros((4, 4)))
+        )
+        expected = np.abs(np.linalg.eigvals(one - zero)).max()
+        assert spectral_radius(each) == pytest.approx(expected, rel=1e-12)
+    assert spectral_radius(halved) == pytest.approx(0.5 * (spectral_radius(filter) or 0.0), rel=1e-12)
 
 
 def test_best_refuses_when_everything_diverged() -> None:

@@ -59,6 +59,8 @@ class Trial(NamedTuple):
     """How many recordings all splits were made from."""
     forgets: bool = True
     """Whether the filters of the best round forget their start; others would diverge on longer recordings."""
+    estimated: bool = False
+    """Whether the error is estimated from the first splits, on which it was far behind that of another candidate."""
 
     @property
     def penalised_error(self) -> float:
@@ -103,6 +105,7 @@ class Trial(NamedTuple):
             "n_rounds": self.n_rounds,
             "best_round": self.best_round,
             "error": self.error,
+            "estimated": self.estimated,
         }
 
 

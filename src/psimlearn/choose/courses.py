@@ -7,6 +7,7 @@ one such `base` by arithmetic on its sums form a family: the base is begun once 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from psimlearn.train.start import Beginning, begin
 __all__ = [
     "Course",
     "Start",
+    "Starts",
     "attempted",
     "identifying_systems",
     "laid_out",
@@ -134,18 +136,20 @@ def start(candidate: Candidate, course: Course) -> Start:
     return with_alpha(_of_kind(_begun(course, base), base, candidate.kind), candidate.alpha)
 
 
-def starts(
-    candidates: Sequence[Candidate], courses: Sequence[Course]
-) -> Iterator[tuple[list[Candidate], list[Start | None]]]:
-    """The candidates that differ in the ridge only, with their starts before the ridge, None on courses that diverged.
+Starts = Sequence[Callable[[], Start | None]]
+"""Where something begins on each course, computed when it is first asked for; None on courses that diverged."""
+
+
+def starts(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator[tuple[list[Candidate], Starts]]:
+    """The candidates that differ in the ridge only, with their starts before the ridge.
 
     Candidates that share a base stand together.
     """
     courses = _identifying(candidates, courses)
     for base, family in _grouped(candidates, lambda c: _base(c, courses[0])):
-        begun = [attempted(_begun, course, base) for course in courses]
+        begun = [cache(partial(attempted, _begun, course, base)) for course in courses]
         for kind, ridges in _grouped(family, lambda c: c.kind):
-            yield ridges, [s and _of_kind(s, base, kind) for s in begun]
+            yield ridges, [cache(partial(_of_kind_if_any, found, base, kind)) for found in begun]
 
 
 def _identifying(candidates: Sequence[Candidate], courses: Sequence[Course]) -> list[Course]:
@@ -211,6 +215,12 @@ def _known(course: Course, candidate: Candidate) -> GramSums | None:
     if recipe.states is not None:
         return beside(initial, recipe)
     return with_fewer_lags(initial, recipe) if recipe == base else None
+
+
+def _of_kind_if_any(found: Callable[[], Start | None], base: Candidate, kind: Candidate) -> Start | None:
+    """As `_of_kind`; None where the base has diverged."""
+    start = found()
+    return None if start is None else _of_kind(start, base, kind)
 
 
 def _of_kind(start: Start, base: Candidate, kind: Candidate) -> Start:

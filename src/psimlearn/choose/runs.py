@@ -1,17 +1,18 @@
 """Runs: candidates on their way over all courses, as values that can be taken further round by round."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course, Start, attempted, starts, with_alpha
+from psimlearn.choose.courses import Course, Start, Starts, attempted, starts, with_alpha
 from psimlearn.choose.journal import Path, taken_further
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
 from psimlearn.learners import GramSums
-from psimlearn.train.dagger import Aggregation, first_round, next_round
+from psimlearn.train.dagger import Aggregation, aggregation, first_round, next_round
 from psimlearn.train.examples import Begun
 from psimlearn.train.forward import step_by_step
 from psimlearn.train.score import HeldOut, Round, forgets, scored
@@ -27,6 +28,7 @@ __all__ = [
     "race",
     "runs",
     "screened",
+    "with_first_round_of",
     "with_ridge",
 ]
 
@@ -40,6 +42,10 @@ BEHIND, BEHIND_WIDE = 1.05, 1.001
 
 Rounds of wide regressions take long, so that runs which are a little behind and gain next to nothing end too.
 """
+FEW = 2
+"""The courses on which every candidate is scored before its first round; on the others only if it is not far behind."""
+FAR_BEHIND = 1.1
+"""The error on these courses, relative to that of the best like candidate, beyond which a candidate is far behind."""
 
 
 class Lane(NamedTuple):
@@ -100,34 +106,42 @@ def screened(candidates: Sequence[Candidate], courses: Sequence[Course], watch: 
 
 
 def first_trials(candidates: Sequence[Candidate], courses: Sequence[Course]) -> Iterator[Trial]:
-    """A trial of F_0 of each candidate; in wide regressions, not with ridges that lie beyond worse ones."""
+    """A trial of F_0 of each candidate; in wide regressions, not with ridges that lie beyond worse ones.
+
+    Of several courses, candidates that are far behind a like one on the first few are not scored on the others: their
+    error is estimated.
+    """
     best: dict[tuple[str, bool], Trial] = {}
+    ahead: dict[tuple[int, bool, bool], _First] = {}
     for ridges, of_kind in starts(candidates, courses):
-        if _wide(of_kind):
-            recipe = ridges[0].recipe
+        recipe = ridges[0].recipe
+        if _wide(of_kind[0]()):
             alike = (recipe.prior, recipe.belief_weight > 0)
             found = list(_downhill(ridges, courses, of_kind, best.get(alike)))
             best[alike] = min(found, key=lambda trial: trial.penalised_error)
             yield from found
         else:
+            like = (recipe.lags, recipe.belief_weight > 0, recipe.states is not None)
             for candidate in ridges:
-                yield _first_trial(_begun(candidate, courses, of_kind))
+                first = _first_trial(candidate, courses, of_kind, ahead.get(like))
+                ahead[like] = min(ahead.get(like, first), first, key=lambda each: each.trial.penalised_error)
+                yield first.trial
 
 
-def _begun(candidate: Candidate, courses: Sequence[Course], of_kind: Sequence[Start | None]) -> Run:
+def _begun(candidate: Candidate, courses: Sequence[Course], of_kind: Starts) -> Run:
     """A run from the starts of its kind."""
-    begun = (start and attempted(with_alpha, start, candidate.alpha) for start in of_kind)
+    begun = ((start := found()) and attempted(with_alpha, start, candidate.alpha) for found in of_kind)
     return Run(candidate, tuple(Lane(course, start) for course, start in zip(courses, begun, strict=True)))
 
 
-def _wide(of_kind: Sequence[Start | None]) -> bool:
-    """Whether a trial of these starts takes long."""
-    sums = [start.begun.training.same[1] for start in of_kind if start and start.begun.training.same]
-    return any(isinstance(each, GramSums) and len(each.z) >= WIDE for each in sums)
+def _wide(start: Start | None) -> bool:
+    """Whether a trial of this start takes long."""
+    sums = start.begun.training.same[1] if start and start.begun.training.same else None
+    return isinstance(sums, GramSums) and len(sums.z) >= WIDE
 
 
 def _downhill(
-    ridges: Sequence[Candidate], courses: Sequence[Course], of_kind: Sequence[Start | None], like: Trial | None
+    ridges: Sequence[Candidate], courses: Sequence[Course], of_kind: Starts, like: Trial | None
 ) -> Iterator[Trial]:
     """Trials of F_0 of some candidates that differ in the ridge: from one on, towards less error.
 
@@ -140,7 +154,7 @@ def _downhill(
     found: dict[int, Trial] = {}
     while added:
         at = added[0]
-        found[at] = _first_trial(_begun(rising[at], courses, of_kind))
+        found[at] = _first_trial(rising[at], courses, of_kind).trial
         yield found[at]
         best = min(found, key=lambda at: (found[at].penalised_error, -at))
         added = [at for at in (best + 1, best - 1) if 0 <= at < len(rising) and at not in found]
@@ -192,7 +206,7 @@ def _trails(run: Run, rival: Run, upto: int) -> bool:
     take long, and its errors have risen.
     """
     errors, others = (_errors([lane.rounds for lane in each.lanes]) for each in (run, rival))
-    n, wide = len(errors), _wide([lane.start for lane in run.lanes])
+    n, wide = len(errors), any(_wide(lane.start) for lane in run.lanes)
     if rival.candidate.recipe.belief_weight == 0:  # nothing changes from round to round
         others = others[:1] * n
     if n < 2 or len(others) < n or not np.isfinite([*errors[-2:], *others[n - 2 : n]]).all():
@@ -230,18 +244,52 @@ def _next_round(course: Course, candidate: Candidate, start: Start, current: Agg
     return taken_further(course.journal, lane, path_from(*start), current)
 
 
-def _first_trial(run: Run) -> Trial:
-    """The trial of F_0 of a run that has not begun: from the journal of its courses, or by scoring it."""
-    course, starts = run.lanes[0].course, [lane.start and lane.start.begun.filter for lane in run.lanes]
-    lane = course.journal.lane(f"{course.name} trial", run.candidate, *starts)
+def with_first_round_of(other: Run, run: Run) -> Run:
+    """The run with F_0 scored as that of another one, which makes the same predictions."""
+    return run._replace(lanes=tuple(map(_with_first_round_of, other.lanes, run.lanes)))
+
+
+def _with_first_round_of(other: Lane, lane: Lane) -> Lane:
+    if not other.rounds or lane.start is None or lane.rounds:
+        return lane
+    begun, first = lane.start.begun, other.rounds[0]
+    round = first._replace(filter=replace(begun.filter, covariance=first.filter.covariance))
+    return lane._replace(rounds=(round,), stands=aggregation(round, begun.sums))
+
+
+class _First(NamedTuple):
+    """A trial of F_0, and its error on the first few courses."""
+
+    trial: Trial
+    early: float
+
+
+def _first_trial(
+    candidate: Candidate, courses: Sequence[Course], of_kind: Starts, ahead: _First | None = None
+) -> _First:
+    """The trial of F_0: from the journal of the courses, or by scoring it; on all of them unless it is far behind."""
+    course, some = courses[0], _begun(candidate, courses[:FEW], of_kind[:FEW])
+    lane = course.journal.lane(
+        f"{course.name} trial", candidate, *(lane.start and lane.start.begun.filter for lane in some.lanes)
+    )
     known = None if lane is None else course.journal.recall_numbers(lane)
     if known is not None:
-        error, at, stable = known
-        return Trial(run.candidate, 0, int(at), error, course.n_recordings, bool(stable))
-    trial = advanced(run, 0).trial()._replace(n_rounds=0)
+        early, error, at, stable, estimated = known
+        trial = Trial(candidate, 0, int(at), error, course.n_recordings, bool(stable), bool(estimated))
+        return _First(trial, early)
+    run = advanced(some, 0)
+    trial = run.trial()
+    early = trial.error
+    if len(courses) > FEW and ahead is not None and early > FAR_BEHIND * ahead.early > 0:
+        trial = trial._replace(error=early * ahead.trial.error / ahead.early, estimated=True)
+    elif len(courses) > FEW:
+        others = advanced(_begun(candidate, courses[FEW:], of_kind[FEW:]), 0)
+        trial = run._replace(lanes=run.lanes + others.lanes).trial()
+    trial = trial._replace(n_rounds=0)
     if lane is not None:
-        course.journal.keep_numbers(lane, (trial.error, float(trial.best_round), float(trial.forgets)))
-    return trial
+        numbers = (early, trial.error, float(trial.best_round), float(trial.forgets), float(trial.estimated))
+        course.journal.keep_numbers(lane, numbers)
+    return _First(trial, early)
 
 
 def best_of(rounds: Sequence[Sequence[Round]]) -> tuple[int, float, bool]:

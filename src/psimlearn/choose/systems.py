@@ -8,7 +8,7 @@ import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, identifying_systems, relating_pasts
-from psimlearn.choose.runs import WIDE, Run, race, runs, screened, with_ridge
+from psimlearn.choose.runs import WIDE, Run, advanced, race, runs, screened, with_first_round_of, with_ridge
 from psimlearn.choose.space import Space
 from psimlearn.choose.watch import Watch
 from psimlearn.train.recipe import Past
@@ -48,10 +48,12 @@ def from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> FromSy
     size = _size(_best(trials := trials + more))
     courses = identifying_systems(courses, [size])
     begun = list(runs([_begun_with(plain._replace(recipe=r).with_alpha(alphas[0]), size) for r in recipes], courses))
+    simplest = advanced(begun[0], 0, tell)  # F_0 is the filter of the system, whatever the recipe and the ridge
+    begun = [simplest, *(with_first_round_of(simplest, run) for run in begun[1:])]
     tried = race(begun[::-1], FEW, tell)[::-1]  # the last recipe has the most lags, and is seldom far behind
     best = min(tried, key=_latest_error)
-    first, *others = tried + race([with_ridge(best, a) for a in alphas[1:]], FEW, tell)
-    others = [_with_first_round_of(first, run) for run in others]
+    again = [with_first_round_of(simplest, with_ridge(best, a)) for a in alphas[1:]]
+    first, *others = tried + race(again, FEW, tell)
     others.sort(key=_latest_error)
     racing, rest = others[:N_FROM_SYSTEMS], others[N_FROM_SYSTEMS:]
     waiting = [run for run in rest if run.candidate.kind == best.candidate.kind]
@@ -121,17 +123,6 @@ def _between(size: tuple[Past, int], known: Sequence[tuple[Past, int]]) -> list[
 def _begun_with(candidate: Candidate, size: tuple[Past, int]) -> Candidate:
     past, states = size
     return candidate._replace(recipe=replace(candidate.recipe, past=past.rows, past_ridge=past.ridge, states=states))
-
-
-def _with_first_round_of(first: Run, run: Run) -> Run:
-    """The run with the error of F_0 of another one from the same system: filters with more lags differ by rounding."""
-    lanes = [
-        lane._replace(rounds=(lane.rounds[0]._replace(error=same.rounds[0].error), *lane.rounds[1:]))
-        if lane.rounds and same.rounds
-        else lane
-        for lane, same in zip(run.lanes, first.lanes, strict=True)
-    ]
-    return run._replace(lanes=tuple(lanes))
 
 
 def _latest_error(run: Run) -> float:

@@ -24,6 +24,8 @@ LITTLE = 1e-3
 """Doubt that adds at most this share to the variance of every channel is dropped."""
 ROUNDING = 1e-14
 """Doubt along a direction that is a smaller share of the noise of every channel is rounding."""
+QUIET = 5
+"""Rows one after the other with as little doubt, after which none is expected any more."""
 MOST_AGES = 20
 """Rows after which the doubt of the start is dropped in any case: a filter that forgets slowly loses little by it."""
 
@@ -129,6 +131,8 @@ def first_gains(
     for t in range(max(MOST_AGES, fewest)):
         if (kind.along(spread, H)[0] > LITTLE * np.diag(V)).any():
             least = max(least, t + 1)
+        elif t + 1 >= least + QUIET:  # doubt that shows only later is dropped, as it is beyond the most ages
+            break
         gain, left = kind.given(spread, V, all_seen, first)
         gains.append(gain[0, :s])
         spreads.append(spread[0])

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg.lapack
 
 from psimlearn.shapes import Float, Int
 
@@ -59,8 +60,7 @@ def solved_by_channel(
     others = alpha / weight**2
     M = gram.copy()
     np.einsum("ii->i", M)[:] += np.where(of_z == OF_NONE, alpha, others)
-    np.linalg.cholesky(M)  # tells whether the sums are positive definite
-    inverse = np.linalg.inv(M)
+    inverse = _inverse(M)
     solved: np.ndarray = inverse @ cross
     for c in np.unique(of_y):
         own, outputs = np.flatnonzero(of_z == c), np.flatnonzero(of_y == c)
@@ -68,3 +68,12 @@ def solved_by_channel(
             inner = np.eye(len(own)) / (others - alpha) - inverse[np.ix_(own, own)]
             solved[:, outputs] += inverse[:, own] @ np.linalg.solve(inner, solved[np.ix_(own, outputs)])
     return solved
+
+
+def _inverse(M: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
+    """M^-1 of a positive definite matrix; LinAlgError of others."""
+    factor, failed = scipy.linalg.lapack.dpotrf(M, lower=1)
+    if failed:
+        raise np.linalg.LinAlgError("required positive definite sums, received others")
+    lower, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from psimlearn.evaluate.calibrate import first_rows, thinned
 from psimlearn.filter import Filter, Linear
@@ -31,8 +32,10 @@ __all__ += ["of_openings", "opened_by", "with_opening"]
 
 Begins = Literal["any moment", "first rows"]
 """How recordings begin: at any moment, or as first rows tell."""
-WIDEST = 400
-"""Coordinates of a memory beyond which no opening is learnt: the time of one row grows with their cube."""
+WIDEST = 3000
+"""Coordinates of a memory beyond which no opening is learnt: to find the directions takes their cube in time."""
+MOST_DIRECTIONS = 32
+"""Directions of a wide memory that are in doubt before the first row: those in which recordings differ most."""
 MOST_ROWS = 20_000
 """Rows from which the distribution of memories is learnt: bounds the time."""
 FIRST = 20
@@ -119,15 +122,21 @@ def _as_first_rows(found: Filter, filter: Filter, train: Trajectories) -> Filter
 def _maximised(
     errors: Float[np.ndarray, "m rows"], read: Float[np.ndarray, "rows k"], V: Float[np.ndarray, "n n"]
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k k"]]:
-    """The mean and covariance of coordinates d, standard normal at first, of which recordings show read d + noise."""
-    k = read.shape[1]
-    noise, mean, covariance = np.kron(np.eye(len(read) // len(V)), V), np.zeros(k), np.eye(k)
+    """The mean and covariance of coordinates d, standard normal at first, of which recordings show read d + noise.
+
+    With A = read and C the covariance of d, both in units of the noise, d of a recording with errors e has the mean
+    d + (e - A d) A P and the covariance P = (I + C A'A)^-1 C.
+    """
+    m, n, k = len(errors), len(V), read.shape[1]
+    unit = np.linalg.cholesky(V)
+    A = np.linalg.solve(unit, read.reshape(-1, n, k)).reshape(-1, k)
+    e = np.linalg.solve(unit, errors.reshape(-1, n).T).T.reshape(m, -1)
+    shown, told = A.T @ A, e @ A
+    mean, covariance = np.zeros(k), np.eye(k)
     for _ in range(STEPS):
-        across = read @ covariance
-        gain = np.linalg.solve(across @ read.T + noise, across).T
-        moved = mean + (errors - read @ mean) @ gain.T
-        mean, left = moved.mean(axis=0), covariance - gain @ across
-        covariance = np.atleast_2d(np.cov(moved.T, bias=True)) + 0.5 * (left + left.T)
+        left = np.linalg.solve(np.eye(k) + covariance @ shown, covariance)
+        moved = mean + (told - mean @ shown) @ left
+        mean, covariance = moved.mean(axis=0), np.atleast_2d(np.cov(moved.T, bias=True)) + 0.5 * (left + left.T)
     return mean, covariance
 
 
@@ -149,13 +158,24 @@ def _opening(
     covariance: Float[np.ndarray, "both both"],
 ) -> Filter | None:
     """The filter with this distribution of its memory before the first row; None if its memory never moved."""
-    values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    values, vectors = _widest(0.5 * (covariance + covariance.T))
     rounding = (1e-12 * np.abs(np.concatenate([initial, older.ravel()])).max()) ** 2
     kept = values > max(FAINT * values.max(), rounding)
     if not kept.any():
         return None
     root = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))  # as in a file: gains to the same bits
     return replace(filter, initial=initial, opening=Opening(older, root))
+
+
+def _widest(
+    covariance: Float[np.ndarray, "both both"],
+) -> tuple[Float[np.ndarray, " most"], Float[np.ndarray, "both most"]]:
+    """The largest eigenvalues in rising order, with their eigenvectors: all of a narrow memory."""
+    first = len(covariance) - MOST_DIRECTIONS
+    if first <= 0:
+        return np.linalg.eigh(covariance)
+    values, vectors = scipy.linalg.eigh(covariance, subset_by_index=(first, len(covariance) - 1))
+    return values, vectors
 
 
 class FirstErrors(NamedTuple):

@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from psimlearn.checks import whole
 from psimlearn.errors import DataError, DivergedError
 from psimlearn.evaluate import mean_square
-from psimlearn.filter import Filter, Forest, Linear
+from psimlearn.filter import Feedback, Filter, Forest, Linear
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.likelihood import about_row
 from psimlearn.filter.rollout import Rollout, Table, roll, table
@@ -198,7 +199,18 @@ def spectral_radius(filter: Filter) -> float | None:
         return None
     if not filter.feedback.weight:
         return 0.0
-    step = filter.feedback.linear(linear.weights[: len(filter.feedback.mean)])
+    feedback, radius = _RADII.get(linear, (None, 0.0))
+    if feedback is not filter.feedback:
+        radius = _radius(filter.feedback.linear(linear.weights[: len(filter.feedback.mean)]))
+        _RADII[linear] = filter.feedback, radius
+    return radius
+
+
+_RADII: WeakKeyDictionary[Linear, tuple[Feedback, float]] = WeakKeyDictionary()
+"""The radius of each regressor that was asked for, with the feedback that it was computed for."""
+
+
+def _radius(step: Float[np.ndarray, "r r"]) -> float:
     if len(step) <= NARROW:
         return float(np.abs(np.linalg.eigvals(step)).max())
     v, grown = np.random.default_rng(0).standard_normal((4, len(step))), 0.0
