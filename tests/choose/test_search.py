@@ -239,7 +239,7 @@ def test_an_estimate_is_the_error_of_the_best_times_how_far_it_was_behind() -> N
 
 def test_recipes_from_one_system_share_the_score_of_its_filter() -> None:
     """F_0 is the filter of the system whatever the lags: the score that is handed on is the score of each."""
-    recipes = [Recipe(lags=q, states=2, past=3, prior=p) for q, p in ((1, "mean"), (2, "mean"), (2, "last"))]
+    recipes = [Recipe(lags=q, states=2, past=3) for q in (1, 2)] + [Recipe(2, "last", states=2, past=3)]
     begun = list(runs([Candidate(recipe, Ridge(1e-1)) for recipe in recipes], courses()))
     simplest = advanced(begun[0], 0)
     for run in begun[1:]:

@@ -7,7 +7,7 @@ import pytest
 
 from oracles import ragged
 from psimlearn.errors import DivergedError
-from psimlearn.filter import Stack
+from psimlearn.filter import Filter, Linear, Stack
 from psimlearn.learners import Ridge
 from psimlearn.train import Round, best, dagger
 from psimlearn.train.score import spectral_radius
@@ -22,15 +22,19 @@ def test_the_error_of_a_round_is_the_standardised_closed_loop_error() -> None:
         np.testing.assert_allclose(round.error, np.sum(np.mean(gap**2, axis=0)), rtol=1e-12)
 
 
+def weights_of(filter: Filter) -> np.ndarray:
+    (regressor,) = filter.regressors
+    assert isinstance(regressor, Linear)
+    return np.asarray(regressor.weights)
+
+
 def test_the_radius_follows_the_regressor_and_the_feedback() -> None:
     """A radius is kept with its regressor: another feedback, or another regressor, has another one."""
     data = ragged([20, 25], 2, RNG(0))
     filter = best(dagger(data, data, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=1)).filter
     halved = replace(filter, feedback=filter.feedback._replace(weight=0.5 * filter.feedback.weight))
     for each in (filter, halved, filter, replace(filter, covariance=2 * filter.covariance)):
-        one, zero = (
-            each.feedback.linear(m @ np.asarray(each.regressors[0].weights)[:4]) for m in (np.eye(4), np.zeros((4, 4)))
-        )
+        one, zero = (each.feedback.linear(m @ weights_of(each)[:4]) for m in (np.eye(4), np.zeros((4, 4))))
         expected = np.abs(np.linalg.eigvals(one - zero)).max()
         assert spectral_radius(each) == pytest.approx(expected, rel=1e-12)
     assert spectral_radius(halved) == pytest.approx(0.5 * (spectral_radius(filter) or 0.0), rel=1e-12)
