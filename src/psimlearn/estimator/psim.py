@@ -23,6 +23,7 @@ from psimlearn.filter import Features
 from psimlearn.learners import Learner, Ridge
 from psimlearn.recordings.shards import Shards
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.threads import mostly_one_thread
 from psimlearn.train.recipe import Recipe
 
 __all__ = ["PSIM"]
@@ -160,13 +161,15 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             sample_rows: with shards, about how many rows settings are chosen on, 100 000 by default.
         """
         if isinstance(X, Shards):
-            result, roles = learnt_from_shards(self, X, groups, checkpoint, engine, sample_rows), None
+            with mostly_one_thread():
+                result, roles = learnt_from_shards(self, X, groups, checkpoint, engine, sample_rows), None
         else:
             check_without_shards(engine, sample_rows)
             data = learnt_from(self, X, is_symbolic(self.features))
             settings, roles = interpreted(self.get_params(deep=False), data), data.roles
             labels, watch = grouped(groups, len(data)), watch_of(self.verbose)
-            with checkpointed(checkpoint, data, settings, labels, self.random_state, watch) as (journal, seed):
+            folder = checkpointed(checkpoint, data, settings, labels, self.random_state, watch)
+            with folder as (journal, seed), mostly_one_thread():
                 result = fitted(data, settings, seed, watch, labels, journal)
         self.filter_, self.rounds_, self.n_rounds_ = result.filter, result.rounds, result.n_rounds
         self.trials_ = [trial.row() for trial in result.trials]
@@ -187,7 +190,9 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         if not hasattr(self, "filter_"):
             return self.fit(X)
-        for name, value in learnt_more(self, X, any_range).items():
+        with mostly_one_thread():
+            attributes = learnt_more(self, X, any_range)
+        for name, value in attributes.items():
             setattr(self, name, value)
         return self
 

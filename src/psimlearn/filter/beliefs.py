@@ -14,6 +14,7 @@ from psimlearn.filter.innovations import opening_rows
 from psimlearn.filter.layout import Layout
 from psimlearn.filter.learnt import Learnt
 from psimlearn.filter.regressors import Linear
+from psimlearn.filter.threads import for_one_product
 from psimlearn.shapes import Float, Int
 
 __all__ = ["before", "left_by"]
@@ -42,8 +43,9 @@ def before(
     out, order = np.empty((len(z), d)), layout.plan.order
     invertible = filter.feedback.directions is None and filter.feedback.weight != 0 and not layout.gappy
     parts = _inverted(filter, layout, z, d) if invertible else _computed(filter, layout, z, d)
-    for rows, beliefs in parts:
-        out[order[rows] if packed else rows] = beliefs
+    with for_one_product(z.size * d):
+        for rows, beliefs in parts:
+            out[order[rows] if packed else rows] = beliefs
     n_first = layout.plan.block(0).stop
     out[order[:n_first] if packed else slice(n_first)] = filter.initial[:d]
     return out

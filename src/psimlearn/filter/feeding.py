@@ -12,7 +12,7 @@ from psimlearn.filter.chunked import chunk_length, roll_in_chunks
 from psimlearn.filter.compiling import ALONE, AT_ONCE, kernels_for, padded
 from psimlearn.filter.folded import Folded
 from psimlearn.filter.regressors import Linear
-from psimlearn.filter.threads import for_products
+from psimlearn.filter.threads import for_one_product, for_products
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.shapes import Float
 
@@ -61,10 +61,12 @@ def _in_turn(machine: Folded, z: Float[np.ndarray, "rows p"], plan: Schedule, of
     r, feed, boxed = len(machine.first), machine.feed, machine.boxes(plan.block(0).stop)
     moves, done = plan.moves(), 0
     while done < len(moves):
-        # the contribution of known columns, for a few thousand rows at once: all threads help in so wide a product
+        # the contribution of known columns, for a few thousand rows at once
         begin = moves[done][0].start
         upto = max(done + 1, bisect_right(moves, begin + DRIVEN, key=lambda move: move[0].stop))
-        drive = feed.drive(z[begin : moves[upto - 1][0].stop, r:])[0]
+        known = z[begin : moves[upto - 1][0].stop, r:]
+        with for_one_product(known.size * r):
+            drive = feed.drive(known)[0]
         with for_products(of_a_step):
             for now, later in moves[done:upto]:
                 z[later, :r] = boxed(feed.respond(z[now, :r], (drive[now.start - begin : now.stop - begin],)))

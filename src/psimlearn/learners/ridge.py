@@ -12,6 +12,7 @@ import numpy as np
 from psimlearn.checks import number, switch
 from psimlearn.errors import DivergedError
 from psimlearn.filter import Linear
+from psimlearn.filter.threads import for_one_product
 from psimlearn.learners.channels import Channels, solved_by_channel
 from psimlearn.learners.learner import Y, Z
 from psimlearn.shapes import Float, Int
@@ -101,6 +102,11 @@ class Ridge:
 
     def summarise(self, z: Z, y: Y, same: tuple[int, GramSums] | None = None) -> GramSums:
         """The Gram sums of these examples; with `same`, only the blocks that its first columns touch are computed."""
+        with for_one_product(z.size * z.shape[1]):
+            return self._summed(z, y, same)
+
+    def _summed(self, z: Z, y: Y, same: tuple[int, GramSums] | None) -> GramSums:
+        """As `summarise`."""
         one = np.ones(len(z))  # numpy sums the columns of a tall array faster as a product
         if same is None:
             return GramSums(float(len(z)), one @ z, one @ y, z.T @ z, z.T @ y, float(np.vdot(y, y)))
@@ -193,8 +199,9 @@ def _solve_regularised(
     try:
         regularised = gram.copy()
         np.einsum("ii->i", regularised)[:] += alpha
-        root = np.linalg.cholesky(regularised)  # tells whether the sums are positive definite
-        weights = np.linalg.solve(regularised, cross) if len(root) < WIDE else _substituted(root, cross)
+        with for_one_product(len(gram) ** 3):
+            root = np.linalg.cholesky(regularised)  # tells whether the sums are positive definite
+            weights = np.linalg.solve(regularised, cross) if len(root) < WIDE else _substituted(root, cross)
     except np.linalg.LinAlgError:
         weights = np.full_like(cross, np.nan)
     return weights if np.isfinite(weights).all() else _solve_by_eigenvectors(gram, cross, alpha)
