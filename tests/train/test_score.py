@@ -10,7 +10,7 @@ from psimlearn.errors import DivergedError
 from psimlearn.filter import Filter, Linear, Stack
 from psimlearn.learners import Ridge
 from psimlearn.train import Round, best, dagger
-from psimlearn.train.score import spectral_radius
+from psimlearn.train.score import forgets, spectral_radius
 
 RNG = np.random.default_rng
 
@@ -38,6 +38,22 @@ def test_the_radius_follows_the_regressor_and_the_feedback() -> None:
         expected = np.abs(np.linalg.eigvals(one - zero)).max()
         assert spectral_radius(each) == pytest.approx(expected, rel=1e-12)
     assert spectral_radius(halved) == pytest.approx(0.5 * (spectral_radius(filter) or 0.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("radius", [0.3, 0.99, 0.999999, 1.000001, 1.01, 3.0])
+@pytest.mark.parametrize("skew", [0.0, 30.0])
+def test_a_filter_forgets_if_its_radius_is_at_most_one(radius: float, skew: float) -> None:
+    """Eigenvalues decide where the first powers of the map grow, though the map vanishes in the end."""
+    data = ragged([20, 25], 2, RNG(0))
+    filter = best(dagger(data, data, Stack(2), Ridge(1e-3), rng=RNG(0), n_rounds=0)).filter
+    step = radius * np.diag([1.0, 0.5, -0.9, 0.2]) + skew * np.eye(4, k=1)
+    unit = np.asarray(filter.feedback.scale) / filter.feedback.weight
+    weights = np.concatenate([step * unit, weights_of(filter)[4:]])
+    (regressor,) = filter.regressors
+    assert isinstance(regressor, Linear)
+    made = replace(filter, regressors=(replace(regressor, weights=weights),))
+    assert spectral_radius(made) == pytest.approx(radius, rel=1e-12)
+    assert forgets(made) is (radius <= 1)
 
 
 def test_best_refuses_when_everything_diverged() -> None:

@@ -17,6 +17,8 @@ __all__ = ["FromSystems", "from_systems", "wide_beliefs"]
 
 N_FROM_SYSTEMS = 2
 """How many runs that began with a system race, besides the one with the simplest recipe."""
+LOST = 1.2
+"""The error after a round, relative to the least, beyond which a recipe is lost."""
 FEW = 2
 """The rounds after which the best runs that began with a system are known."""
 
@@ -50,7 +52,9 @@ def from_systems(courses: Sequence[Course], space: Space, tell: Watch) -> FromSy
     begun = list(runs([_begun_with(plain._replace(recipe=r).with_alpha(alphas[0]), size) for r in recipes], courses))
     simplest = advanced(begun[0], 0, tell)  # F_0 is the filter of the system, whatever the recipe and the ridge
     begun = [simplest, *(with_first_round_of(simplest, run) for run in begun[1:])]
-    tried = race(begun[::-1], FEW, tell)[::-1]  # the last recipe has the most lags, and is seldom far behind
+    tried = race(begun[::-1], 1, tell)[::-1]  # the last recipe has the most lags, and is seldom far behind
+    close = LOST * min(map(_latest_error, tried))
+    tried = [advanced(run, FEW, tell, tried) if _latest_error(run) <= close else run for run in tried]
     best = min(tried, key=_latest_error)
     again = [with_first_round_of(simplest, with_ridge(best, a)) for a in alphas[1:]]
     first, *others = tried + race(again, FEW, tell)

@@ -22,7 +22,7 @@ LONGEST = 20
 """Rows of a gap; the fourth part of shorter recordings, and at least 2."""
 MOST_ROWS = 20_000
 """Rows with gaps that a filter is tried on: bounds the time."""
-WIDE, N_TURNS = 300, 4
+WIDE, N_TURNS = 100, 4
 """The numbers in a filter's memory from which recordings are cut, and to how many times the rows of a gap.
 
 The time of a row grows with the cube of the memory, and the rows of many gaps in one recording tell little more.

@@ -36,8 +36,8 @@ WIDEST = 3000
 """Coordinates of a memory beyond which no opening is learnt: to find the directions takes their cube in time."""
 MOST_DIRECTIONS = 32
 """Directions of a wide memory that are in doubt before the first row: those in which recordings differ most."""
-MOST_ROWS = 20_000
-"""Rows from which the distribution of memories is learnt: bounds the time."""
+MOST_ROWS, MOST_NUMBERS = 20_000, 500_000
+"""Rows, and numbers in them, from which the distribution of memories is learnt: bounds the time."""
 FIRST = 20
 """First rows that tell of the memory before them."""
 FEWEST = 20
@@ -84,7 +84,7 @@ def all_opened(filters: Sequence[Filter], trains: Sequence[Trajectories], begins
 
 def of_openings(train: Trajectories) -> Trajectories:
     """The recordings that tell of openings: some of all, where there are many."""
-    return thinned(train, MOST_ROWS)
+    return thinned(train, min(MOST_ROWS, MOST_NUMBERS // train.n_channels))
 
 
 def opened_by(filter: Filter, rollout: Rollout) -> Filter | None:
