@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from psimlearn.errors import DataError
-from psimlearn.filter import Scaling
 from psimlearn.filter.scaling import standardisation
 
 NAN = np.nan
@@ -38,7 +37,10 @@ def test_a_channel_that_was_never_observed_is_refused() -> None:
 
 
 def test_one_unit_for_all_channels_is_their_root_mean_square() -> None:
-    common = Scaling(np.array([1.0, 2.0]), np.array([3.0, 4.0])).in_one_unit()
-    np.testing.assert_array_equal(common.mean, [1, 2])
-    np.testing.assert_allclose(common.scale, np.full(2, np.sqrt(12.5)))
-    assert np.isfinite(Scaling(np.zeros(2), np.array([1e200, 3e200])).in_one_unit().scale).all()
+    x = np.random.default_rng(0).standard_normal((50, 3)) * [3.0, 4.0, 0.0] + [1.0, 2.0, 7.0]
+    common = standardisation(x, one_unit=True)
+    np.testing.assert_allclose(common.mean, x.mean(axis=0))
+    expected = np.sqrt(x[:, :2].var(axis=0).mean())
+    np.testing.assert_allclose(common.scale, [expected, expected, 1.0])  # a constant channel keeps its unit
+    assert np.isfinite(standardisation(1e200 * x, one_unit=True).scale).all()
+    np.testing.assert_array_equal(standardisation(x[:, 2:], one_unit=True).scale, [1.0])

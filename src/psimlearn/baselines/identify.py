@@ -55,8 +55,7 @@ def identified(
         candidates: makes models from standardised, scheduled rows without gaps.
         standardise: each channel is measured in its standard deviation; otherwise all channels share one unit.
     """
-    scaling, plan = standardisation(train.values), schedule(train.offsets)
-    scaling = scaling if standardise else scaling.in_one_unit()
+    scaling, plan = standardisation(train.values, one_unit=not standardise), schedule(train.offsets)
     x = carried_forward(scaling(train.values)[plan.order], plan)
     model = _best((each.in_units(scaling) for each in candidates(x, plan)), validation, scaling)
     for _ in range(N_REFILLS if np.isnan(train.values).any() else 0):

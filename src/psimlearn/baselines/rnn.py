@@ -108,8 +108,7 @@ class RecurrentNetwork:
         one_of(criterion, ("one-step", "window"), "criterion")
         switch(standardise, "standardise")
         first = _first(train.n_channels, horizon, hidden, cell, seed)
-        scaling = standardisation(train.values)
-        blank = cls(first, cell, horizon, scaling if standardise else scaling.in_one_unit())
+        blank = cls(first, cell, horizon, standardisation(train.values, one_unit=not standardise))
         steps = 1 if criterion == "one-step" else horizon
         scale = blank.scaling.scale
         last = errors_by_horizon(LastObservation.fit(train), validation, steps, scale=scale)

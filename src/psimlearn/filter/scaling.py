@@ -54,11 +54,6 @@ class Scaling(NamedTuple):
         parts = [(x[:whole].reshape(-1, repeats * n), repeats), (x[whole:], 1)]
         return [(part, np.tile(self.mean, times), np.tile(self.scale, times)) for part, times in parts]
 
-    def in_one_unit(self) -> "Scaling":
-        """The same means with one unit for all channels: the root mean square of their units."""
-        largest = self.scale.max()  # squares of the ratios to it cannot overflow
-        return self._replace(scale=np.full_like(self.scale, largest * np.sqrt(np.mean((self.scale / largest) ** 2))))
-
 
 def constant_channels(values: Float[np.ndarray, "rows n"]) -> list[int]:
     """The channels that only rounding moves."""
@@ -71,7 +66,7 @@ def constant_channels(values: Float[np.ndarray, "rows n"]) -> list[int]:
     return found
 
 
-def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) -> Scaling:
+def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True, one_unit: bool = False) -> Scaling:
     """Mean and standard deviation of each channel's observed values; a constant channel keeps its unit.
 
     A channel that only rounding moves is measured by its largest value where that exceeds 1, so that its standardised
@@ -80,8 +75,9 @@ def standardisation(values: Float[np.ndarray, "rows n"], wanted: bool = True) ->
     Args:
         values: rows of recordings, NaN where not observed; every channel must have been observed once.
         wanted: if False, mean 0 and unit 1 for every channel.
+        one_unit: if True, all channels that vary have the root mean square of their deviations as unit.
     """
-    return scaling_of(channel_sums(values), wanted)
+    return scaling_of(channel_sums(values), wanted, one_unit)
 
 
 class ChannelSums(NamedTuple):
@@ -121,7 +117,7 @@ def channel_sums(values: Float[np.ndarray, "rows n"]) -> ChannelSums:
     return ChannelSums(seen, largest, np.nanmean(unit, axis=1), np.nanstd(unit, axis=1), low, high)
 
 
-def scaling_of(sums: ChannelSums, wanted: bool = True) -> Scaling:
+def scaling_of(sums: ChannelSums, wanted: bool = True, one_unit: bool = False) -> Scaling:
     """As `standardisation`, from sums."""
     if not sums.seen.all():
         raise DataError(
@@ -133,4 +129,8 @@ def scaling_of(sums: ChannelSums, wanted: bool = True) -> Scaling:
     constant, largest = sums.std <= CONSTANT, sums.largest
     mean = np.where(constant, sums.high, sums.mean * largest)  # rounding in a large unit would be large
     still = np.where(sums.high == sums.low, 1.0, np.maximum(largest, 1.0))
-    return Scaling(mean, np.where(constant, still, sums.std * largest))
+    scale = np.where(constant, still, sums.std * largest)
+    if one_unit and not constant.all():
+        most = scale[~constant].max()  # squares of the ratios to it cannot overflow
+        scale[~constant] = most * np.sqrt(np.mean((scale[~constant] / most) ** 2))
+    return Scaling(mean, scale)

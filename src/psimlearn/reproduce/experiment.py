@@ -68,10 +68,11 @@ def _there(set: str, of_method: Settings) -> Settings:
 
 
 def _on(set: str, of_method: Settings) -> dict[str, Any]:
-    """The settings of a method on this set; channels of one unit are not standardised."""
+    """The settings of a method on this set; where channels have one unit, the method gives them one."""
     settings = {**of_method, **_there(set, of_method)}
-    one_unit = {"standardise": False} if set in of_method.get("one_unit", ()) else {}
-    return {name: value for name, value in settings.items() if name not in ("one_unit", "on", "folds")} | one_unit
+    told = {"one_unit": True} if of_method.get("method") == "psim" else {"standardise": False}
+    told = told if set in of_method.get("one_unit", ()) else {}
+    return {name: value for name, value in settings.items() if name not in ("one_unit", "on", "folds")} | told
 
 
 def names() -> list[str]:
