@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import Ridge as SklearnRidge
 
 import psimlearn
+from commands import run
 from psimlearn import PSIM, Trajectories
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter import Stack
@@ -104,6 +105,17 @@ def test_a_file_keeps_the_unit(tmp_path: Path) -> None:
     fitted.partial_fit(recordings(2, m=1))
     again.partial_fit(recordings(2, m=1))
     np.testing.assert_array_equal(again.predict(new)[0], fitted.predict(new)[0])
+
+
+@pytest.mark.parametrize(("one_unit", "units"), [(True, "common units"), (False, "standard deviations")])
+def test_the_command_line_names_the_units(
+    one_unit: bool, units: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    PSIM(**ONE | {"one_unit": one_unit}).fit(recordings()).save(tmp_path / "model.psim")
+    rows = ["a,b,c", *(",".join(map(repr, row)) for row in recordings(1, m=1)[0].tolist())]
+    (tmp_path / "new.csv").write_text("\n".join(rows) + "\n")
+    assert run("evaluate", tmp_path / "model.psim", tmp_path / "new.csv") == 0
+    assert f"squared error by steps ahead, in {units}, channels summed" in " ".join(capsys.readouterr().out.split())
 
 
 def test_one_unit_needs_units() -> None:

@@ -21,8 +21,10 @@ from psimlearn import PSIM, SettingsError
 from psimlearn.datasets import random_system
 from psimlearn.export.c import header
 from psimlearn.export.machine import machine_of
-from psimlearn.filter import Features, Filter, Linear, SecondMoment, Stack, StackSquares
+from psimlearn.filter import Features, Filter, Linear, SecondMoment, Stack, StackSquares, spreads
 from psimlearn.filter.folded import foldable
+from psimlearn.filter.innovations import innovations
+from psimlearn.filter.spreads import Roots
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.learners import Ridge
 from psimlearn.train import dagger
@@ -73,6 +75,23 @@ def test_a_header_says_what_the_live_filter_says(kind: str, features: Features, 
             held(filter, folder, "-O0", compiler=COMPILERS[held_here % len(COMPILERS)])
             held_here += 1
     assert held_here >= 4
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_start_of_a_wide_memory_is_exported_by_few_columns(
+    wide: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a wide memory, covariances would be most of a header: 113 of 133 MB for 90 channels and 10 lags."""
+    monkeypatch.setattr(spreads, "WIDE", 1 if wide else 1000)
+    filter = made("opened", Stack(WINDOW), "inputs", 3, "mean", False, False, 3)
+    model = innovations(filter)
+    assert isinstance(model.kind, Roots) is wide
+    roots, covariances = machine_of(filter).roots, model.first_covariances
+    np.testing.assert_allclose(
+        roots @ roots.swapaxes(1, 2), covariances, rtol=0, atol=1e-13 * np.abs(covariances).max()
+    )
+    assert roots.shape[2] <= (filter.opening.root.shape[1] if wide and filter.opening else model.s)
+    held(filter, tmp_path, "-O0")
 
 
 def calibrated(filter: Filter, seed: int = 5) -> Filter:

@@ -23,7 +23,8 @@ TITLES = {
     "psim-rff": "PSIM, random features",
 }
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-SQUARED = "squared error by steps ahead, in standard deviations, channels summed"
+UNITS = ("standard deviations", "common units", "units of the recordings")
+"""The units of errors, as a report names them; the first is usual."""
 NATS = "nats per symbol by steps ahead"
 
 
@@ -49,8 +50,8 @@ def evaluate(
 
     Shows the error by steps ahead of the filter, the training mean, the last observation and an autoregression, and the
     share of observations within the filter's intervals. Errors are squared, in standard deviations of the training
-    data, summed over channels. The errors of a model of symbols are nats per symbol, beside those of frequencies and
-    bigrams in --train.
+    data (or in the units that the model was learnt in), summed over channels. The errors of a model of symbols are nats
+    per symbol, beside those of frequencies and bigrams in --train.
 
     \b
     Examples:
@@ -87,7 +88,7 @@ def evaluate(
     errors = {name: errors_by_horizon(method, given, steps, skip=1, **scored) for name, method in beside.items()}
     fitted = others["train"] or (None if symbolic else "the recordings it is not scored on")
     click.echo(f"{given}" + (f"\n{'k-grams' if symbolic else 'autoregression'}: fitted to {fitted}" if fitted else ""))
-    error_table(errors, (NATS if symbolic else SQUARED) + (", inputs to come known" if given.n_inputs else ""))
+    error_table(errors, (NATS if symbolic else _squared(saved)) + (", inputs to come known" if given.n_inputs else ""))
     if symbolic:
         click.echo(f"the likeliest symbol is right at {_share_right(filter, given):.1%} of rows, one step ahead")
     elif filter.calibration is not None:
@@ -116,11 +117,17 @@ def _over_shards(saved: Any, data: tuple[str, ...], output: Path | None, others:
     errors = dict(zip([*beside, "PSIM"], by_method, strict=True))
     click.echo(f"{len(shards)} shards, {found.rows} rows")
     known = ", inputs to come known" if filter.input_scaling is not None else ""
-    error_table(errors, f"{SQUARED}{known}")
+    error_table(errors, f"{_squared(saved)}{known}")
     if ways:
         coverage_table(ways, found.shares, LEVELS)
     click.echo(f"mean log-likelihood of a row: {found.nats / found.rows:.4g} nats")
     _write_errors(output, errors)
+
+
+def _squared(saved: Any) -> str:
+    """What errors are, in words. The units stand in the file, which may be forged: only known words are repeated."""
+    units = saved.report.get("units")
+    return f"squared error by steps ahead, in {units if units in UNITS else UNITS[0]}, channels summed"
 
 
 def _write_errors(output: Path | None, errors: dict[str, Any]) -> None:

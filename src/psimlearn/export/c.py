@@ -91,6 +91,7 @@ def _sizes(machine: Machine) -> dict[str, int | str]:
         "AGES": ages - 1,
         "HORIZONS": horizons,
         "OPENING": machine.ages,
+        "COLUMNS": machine.roots.shape[2],
         "FIRST_DIFFERS": int(likelihood is not None and likelihood.first is not None),
     }
 
@@ -108,7 +109,7 @@ def _constants(machine: Machine) -> dict[str, np.ndarray]:
     if machine.box is not None:
         arrays |= {"low": machine.box[0], "high": machine.box[1]}
     if machine.ages:
-        arrays |= {"gains": machine.gains, "spreads": machine.spreads}
+        arrays |= {"gains": machine.gains, "roots": machine.roots}
         arrays |= {"older": machine.older} if machine.lags > 1 else {}
     arrays["noise"] = machine.noise
     if machine.exact:

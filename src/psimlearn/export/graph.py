@@ -97,8 +97,9 @@ def _before(nodes: Nodes, machine: Machine, row: Row) -> Before:
     P = nodes("Reshape", P, nodes.whole([-1, machine.seen, machine.seen])) if machine.exact else P
     if machine.ages:
         count = nodes("Squeeze", nodes("Cast", started, to=nodes.whole_code), nodes.whole([1]))
-        spreads = np.concatenate([machine.spreads, np.zeros((1, machine.seen, machine.seen))])
-        P = nodes("Add", P, nodes("Gather", nodes.constant(spreads), count, axis=0))
+        roots = np.concatenate([machine.roots, np.zeros((1, *machine.roots.shape[1:]))])
+        root = nodes("Gather", nodes.constant(roots), count, axis=0)
+        P = nodes("Add", P, nodes("MatMul", root, nodes("Transpose", root, perm=[0, 2, 1])))
         missing = nodes("ReduceMax", nodes("Cast", row.missing, to=nodes.code), axes=[1], keepdims=1)
         early = nodes("Cast", nodes("Less", started, nodes.constant(machine.ages - 0.5)), to=nodes.code)
         young = nodes("Mul", early, nodes("Sub", nodes.constant(1.0), missing))

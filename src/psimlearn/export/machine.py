@@ -21,6 +21,7 @@ from psimlearn.filter.innovations import Innovations, has_innovations, innovatio
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.scaling import Scaling
+from psimlearn.filter.spreads import Roots
 from psimlearn.shapes import Bool, Float
 
 __all__ = ["Affine", "Likelihood", "Machine", "machine_of"]
@@ -83,8 +84,8 @@ class Machine(NamedTuple):
     """The rows before the first, newest first, if first rows have gains of their own; else they repeat the first."""
     gains: Float[np.ndarray, "ages seen n"]
     """How the memory moves with the errors of first rows, while nothing is missing; of no ages for most filters."""
-    spreads: Float[np.ndarray, "ages seen seen"]
-    """The covariances of the memory at these ages."""
+    roots: Float[np.ndarray, "ages seen columns"]
+    """Square roots of the covariances of the memory at these ages: of wide memories they have few columns."""
     span: Float[np.ndarray, "2 n"] | None
     """The bounds of values that are filled in."""
     likelihood: Likelihood | None
@@ -142,7 +143,7 @@ def machine_of(filter: Learnt) -> Machine:
         negligible=NOTHING * model.noise_level,
         older=initial[model.r + model.n :],
         gains=np.empty((0, model.s, model.n)) if model.opened is None else model.opened.gain,
-        spreads=model.first_covariances,
+        roots=_roots(model),
         span=None if treats_exactly(filter) else filter.span,
         likelihood=_likelihood(filter, model),
         names=filter.names,
@@ -175,6 +176,17 @@ def _affine(map: Map, dropped: int) -> Affine:
     half = map.directions.shape[1]
     cosines, sines, raw = np.split(map.linear.weights, [half, 2 * half])
     return Affine(map.linear.intercept, raw[dropped:], cosines, sines)
+
+
+def _roots(model: Innovations) -> Float[np.ndarray, "ages s columns"]:
+    """Square roots of the covariances of first rows."""
+    if model.opened is None:
+        return np.empty((0, model.s, 0))
+    if isinstance(model.kind, Roots):
+        return model.opened.spread
+    values, vectors = np.linalg.eigh(model.opened.spread)
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    return np.asarray(roots[:, :, (values > 0).any(axis=0)])
 
 
 def _likelihood(filter: Learnt, model: Innovations) -> Likelihood | None:

@@ -156,6 +156,18 @@ static inline void @name@_open(@name@_real *z, int age, const @name@_real *next,
     for (i = 0; i < @NAME@_SEEN; i++, gain += @NAME@_CHANNELS)
         for (c = 0; c < @NAME@_CHANNELS; c++) z[i] += gain[c] * (x[c] - next[@NAME@_FED + c]);
 }
+
+/* An entry of the covariance of the memory at the age of a first row, while nothing was missing. */
+static inline @name@_real @name@_of_start(int age, int at)
+{
+    const @name@_real *root = @name@_roots + age * @NAME@_SEEN * @NAME@_COLUMNS;
+    const @name@_real *row = root + at / @NAME@_SEEN * @NAME@_COLUMNS;
+    const @name@_real *column = root + at % @NAME@_SEEN * @NAME@_COLUMNS;
+    @name@_real sum = 0;
+    int c;
+    for (c = 0; c < @NAME@_COLUMNS; c++) sum += row[c] * column[c];
+    return sum;
+}
 #endif
 
 /* The result of a step. */
@@ -230,7 +242,7 @@ static inline void @name@_correct(@name@_state *s, const @name@_real *x)
     int i, j;
 #if @NAME@_OPENING
     if (!s->in_doubt && s->started < @NAME@_OPENING) /* the start is in doubt as well */
-        for (i = 0; i < dim * dim; i++) cov[i] = @name@_spreads[s->started * dim * dim + i];
+        for (i = 0; i < dim * dim; i++) cov[i] = @name@_of_start(s->started, i);
     else
 #endif
         for (i = 0; !s->in_doubt && i < dim * dim; i++) cov[i] = 0;
@@ -435,7 +447,7 @@ static inline @name@_real @name@_beyond_start(const @name@_state *s, int at)
 {
 #if @NAME@_OPENING
     if (s->age < @NAME@_OPENING && s->age == s->started) /* a stream that was observed late has more doubt than its start */
-        return s->covariance[at] - @name@_spreads[s->age * @NAME@_SEEN * @NAME@_SEEN + at];
+        return s->covariance[at] - @name@_of_start(s->age, at);
 #endif
     return s->covariance[at];
 }
