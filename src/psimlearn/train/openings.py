@@ -34,7 +34,7 @@ Begins = Literal["any moment", "first rows"]
 """How recordings begin: at any moment, or as first rows tell."""
 WIDEST = 3000
 """Coordinates of a memory beyond which no opening is learnt: to find the directions takes their cube in time."""
-MOST_DIRECTIONS = 32
+MOST_DIRECTIONS = 128
 """Directions of a wide memory that are in doubt before the first row: those in which recordings differ most."""
 MOST_ROWS, MOST_NUMBERS = 20_000, 500_000
 """Rows, and numbers in them, from which the distribution of memories is learnt: bounds the time."""
