@@ -19,7 +19,15 @@ RATIOS = (
     ("PSIM-RFF", "PSIM-Linear"),
     ("PSIM-Linear_b", "PSIM-Linear"),
 )
-PAIRS = (*RATIOS[:3], ("PSIM-RFF", "IVR"), ("PSIM()", "PSIM-Linear"), ("PSIM()", "AR"), ("PSIM(auto)", "PSIM()"))
+PAIRS = (
+    *RATIOS[:3],
+    ("PSIM-RFF", "IVR"),
+    ("PSIM()", "PSIM-Linear"),
+    ("PSIM()", "AR"),
+    ("PSIM(one_unit=True)", "PSIM()"),
+    ("PSIM(one_unit=True)", "AR"),
+    ("PSIM(auto)", "PSIM()"),
+)
 IN_REGIME = (*PAIRS, ("PSIM-Linear_d+b", "PSIM-Linear"), ("PSIM-Linear, phi_2", "PSIM-Linear"))
 BY_GRADIENT = (
     "PSIM-Linear",
@@ -151,9 +159,7 @@ def _regime(found: Results, docs: Path) -> Iterable[str]:
     )
     yield tables.shares_table(found, sets, methods)
     yield "### Paired differences\n\nAs above, one step ahead and at the farthest step, 5 (3 for video)."
-    yield tables.paired_table(
-        found, (*PAIRS, ("PSIM-Linear_d+b", "PSIM-Linear"), ("PSIM-Linear, phi_2", "PSIM-Linear"))
-    )
+    yield tables.paired_table(found, IN_REGIME)
     noisy = [name for name in sets if "clean" in found.of(name, found.methods(name)[0])[0]]
     if noisy:
         yield (
