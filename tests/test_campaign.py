@@ -428,7 +428,6 @@ PARAMETERS: dict[str, Any] = {
     "belief_weight": [0.0, 1.0, -1.0, float("nan"), "x", None],
     "level_weight": ["auto", None, 0.5, -1.0, float("inf"), "x"],
     "cross_weight": ["auto", 1, 0.3, 0.0, 2.0, float("nan"), None, "x"],
-    "one_unit": [True, False, None, 2],
     "rank": [None, 1, "auto", 0, 10**9, "x"],
     "validation": [0.5, 0.3, 0.0, 1.0, float("nan"), "x", None, 2],
     "criterion": ["window", "one-step", "x", None],

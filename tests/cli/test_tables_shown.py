@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from commands import run
+from psimlearn import PSIM
 from psimlearn.cli import tables
 from psimlearn.cli.comparison import time_left, timed
 from psimlearn.cli.evaluate import TITLES
 from psimlearn.cli.progress import Pace, left_in_words
 from psimlearn.evaluate import Comparison
+from small import ONE, several
 
 
 @pytest.fixture
@@ -106,3 +110,16 @@ def test_the_time_left_of_a_fit_counts_the_stages_to_come() -> None:
     assert training[-1] == 0
     known = [seconds for seconds in (*racing, *training) if seconds is not None]
     assert all(later <= earlier + 3 for earlier, later in pairwise(known))
+
+
+@pytest.mark.parametrize("literal", [False, True])
+def test_errors_are_said_in_the_units_of_the_model(
+    literal: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = PSIM.as_published(2, n_rounds=1, random_state=0) if literal else PSIM(**ONE)
+    model.fit(several()).save(tmp_path / "model.psim")
+    rows = ["a,b", *(",".join(map(repr, row)) for row in several(1)[3].tolist())]
+    (tmp_path / "new.csv").write_text("\n".join(rows) + "\n")
+    assert run("evaluate", tmp_path / "model.psim", tmp_path / "new.csv") == 0
+    units = "units of the recordings" if literal else "standard deviations"
+    assert f"squared error by steps ahead, in {units}, channels summed" in " ".join(capsys.readouterr().out.split())

@@ -63,7 +63,6 @@ def test_validation_recordings_must_fit() -> None:
         {"cross_weight": 0.3, "rank": 2},
         {"prior": "zero"},
         {"belief_weight": 0},
-        {"one_unit": True},
         {"rank": 1},
         {"rank": "auto"},
         {"box": False},

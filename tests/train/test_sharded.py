@@ -54,7 +54,6 @@ CASES: dict[str, Case] = {
     "inputs": ({"inputs": 2}, Stack(4), Ridge(1e-4), Recipe(lags=2, feedthrough=True), "history"),
     "gaps": ({"missing": 0.1}, Stack(4), Ridge(1e-3), Recipe(lags=2), "history"),
     "squares with gaps": ({"missing": 0.1}, StackSquares(3), Ridge(1e-3), Recipe(), "history"),
-    "one unit": ({}, Stack(4), Ridge(1e-2), Recipe(lags=2, one_unit=True), "history"),
     "rank": ({}, Stack(4), Ridge(1e-2), Recipe(lags=2, rank=5), "history"),
     "level weight": ({}, Stack(4), Ridge(1e-3), Recipe(lags=3, prior="last", level_weight=0.1), "history"),
     "cross weight": ({}, Stack(4), Ridge(1e-2), Recipe(lags=3, cross_weight=0.3), "history"),

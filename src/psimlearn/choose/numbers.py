@@ -118,8 +118,7 @@ def _autoregressions(courses: Sequence[Course], trials: Sequence[Trial], setting
     direct = [t for t in trials if t.candidate.recipe.belief_weight == 0 and isinstance(t.candidate.learner, Ridge)]
     tried = [t for t in direct if not t.candidate.recipe.skip]  # errors of first rows count in the table
     if settings.trainer == "forward" or not tried:
-        one_unit = settings.standard.one_unit
-        plain = Recipe(lags=settings.features.window, belief_weight=0.0, one_unit=one_unit)
+        plain = Recipe(lags=settings.features.window, belief_weight=0.0)
         courses = [
             laid_out(
                 course.ground.train,
@@ -147,8 +146,6 @@ def _errors(methods: Methods, splits: Sequence[Split], window: int) -> dict[str,
 
 
 def _units(recipe: Recipe) -> str:
-    if recipe.one_unit:
-        return "common units"
     return "standard deviations" if recipe.standardise else "units of the recordings"
 
 

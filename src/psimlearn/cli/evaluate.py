@@ -23,7 +23,7 @@ TITLES = {
     "psim-rff": "PSIM, random features",
 }
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-UNITS = ("standard deviations", "common units", "units of the recordings")
+UNITS = ("standard deviations", "units of the recordings")
 """The units of errors, as a report names them; the first is usual."""
 NATS = "nats per symbol by steps ahead"
 

@@ -70,7 +70,7 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
     recipe = given["recipe"]
     if not (recipe is None or isinstance(recipe, Recipe)):
         raise SettingsError(f"recipe: required a Recipe or None, received {shown(recipe)}.")
-    box, feedthrough, one_unit = (switch(given[name], name) for name in ("box", "feedthrough", "one_unit"))
+    box, feedthrough = switch(given["box"], "box"), switch(given["feedthrough"], "feedthrough")
     features = _features(given["features"], _window(given["window"], given["features"], data.n_channels))
     settings = Settings(
         features=features,
@@ -90,7 +90,7 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
         if is_auto(given["cross_weight"])
         else number(given["cross_weight"], "cross_weight", LEAST_CROSS_WEIGHT, 1.0, otherwise="'auto' or "),
         rank=rank_of(given["rank"]),
-        standard=recipe or Recipe(box=1.0 if box else None, feedthrough=feedthrough, one_unit=one_unit),
+        standard=recipe or Recipe(box=1.0 if box else None, feedthrough=feedthrough),
         literal=recipe is not None,
         criterion=criterion_of(given["criterion"]),
         validation=_validation(given["validation"], data),
@@ -121,8 +121,7 @@ def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectorie
     _check_criterion(settings)
     if settings.trainer.endswith("backprop"):
         raise SettingsError(f"trainer: required 'dagger' or 'forward' for symbols, received {settings.trainer!r}.")
-    free: dict[str, Any] = dict.fromkeys(("prior", "belief_weight", "level_weight", "cross_weight"), "auto")
-    free |= {"rank": None, "one_unit": False}
+    free = {"prior": "auto", "belief_weight": "auto", "level_weight": "auto", "cross_weight": "auto", "rank": None}
     for name, value in free.items():
         if given["recipe"] is None and given[name] != value:
             raise SettingsError(f"{name}: required {value!r} for symbols, received {given[name]!r}.")

@@ -63,11 +63,7 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         box: keep the feedback near the range seen in training.
         opening: learn how recordings begin, so that linear filters learn more from first rows than from later ones.
         feedthrough: inputs act on the observation of the same row.
-        one_unit: all channels are measured in one unit, as positions may be: those that vary most count most, in the
-            regression and in the error by which settings are chosen. Rows far outside the training data are then not
-            reported, as no channel has a unit of its own.
-        recipe: a `Recipe` to be taken as it is, instead of lags, prior, weights, rank, box, feedthrough, one_unit and
-            opening.
+        recipe: a `Recipe` to be taken as it is, instead of lags, prior, weights, rank, box, feedthrough and opening.
         criterion: minimise the error over the "window" (each step ahead relative to the error of the last observation;
             the next row counts as much as all of them), of the next row only ("one-step"), or over so many steps ahead
             (a number), which count alike.
@@ -105,7 +101,6 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         box: bool | Any = True,
         opening: bool | Any = True,
         feedthrough: bool | Any = False,
-        one_unit: bool | Any = False,
         recipe: Recipe | Any | None = None,
         criterion: str | int | Any = "window",
         validation: float | Trajectories | Any = 0.2,
@@ -128,7 +123,6 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         self.box = box
         self.opening = opening
         self.feedthrough = feedthrough
-        self.one_unit = one_unit
         self.recipe = recipe
         self.criterion = criterion
         self.validation = validation

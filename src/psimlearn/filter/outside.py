@@ -91,9 +91,8 @@ def said_of(far: dict[str, float]) -> str:
 
 
 def _has_range(scaling: Scaling) -> bool:
-    """Whether the scaling says how far each channel ranged: not without standardisation, nor with one unit for all."""
-    comes_from_data = scaling.mean.any() or (scaling.scale != 1).any()
-    return bool(comes_from_data and (len(scaling.scale) == 1 or np.ptp(scaling.scale) > 0))
+    """Whether the scaling comes from data: without standardisation it says nothing of their range."""
+    return bool(scaling.mean.any() or (scaling.scale != 1).any())
 
 
 def _called(filter: Learnt, channel: int) -> int | str:

@@ -68,11 +68,10 @@ def _there(set: str, of_method: Settings) -> Settings:
 
 
 def _on(set: str, of_method: Settings) -> dict[str, Any]:
-    """The settings of a method on this set; where channels have one unit, the method gives them one."""
+    """The settings of a method on this set; channels of one unit are not standardised."""
     settings = {**of_method, **_there(set, of_method)}
-    told = {"one_unit": True} if of_method.get("method") == "psim" else {"standardise": False}
-    told = told if set in of_method.get("one_unit", ()) else {}
-    return {name: value for name, value in settings.items() if name not in ("one_unit", "on", "folds")} | told
+    one_unit = {"standardise": False} if set in of_method.get("one_unit", ()) else {}
+    return {name: value for name, value in settings.items() if name not in ("one_unit", "on", "folds")} | one_unit
 
 
 def names() -> list[str]:

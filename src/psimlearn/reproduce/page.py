@@ -24,8 +24,6 @@ PAIRS = (
     ("PSIM-RFF", "IVR"),
     ("PSIM()", "PSIM-Linear"),
     ("PSIM()", "AR"),
-    ("PSIM(one_unit=True)", "PSIM()"),
-    ("PSIM(one_unit=True)", "AR"),
     ("PSIM(auto)", "PSIM()"),
 )
 IN_REGIME = (*PAIRS, ("PSIM-Linear_d+b", "PSIM-Linear"), ("PSIM-Linear, phi_2", "PSIM-Linear"))

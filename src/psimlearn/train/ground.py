@@ -64,7 +64,7 @@ def ground(train: Trajectories, features: Features, init: Init, recipe: Recipe) 
     """
     recipe = replace(recipe, skip=0)
     check(train, features, recipe, init)
-    scaling = standardisation(train.values, recipe.standardise, recipe.one_unit)
+    scaling = standardisation(train.values, recipe.standardise)
     input_scaling = None if train.inputs is None else standardisation(train.inputs, recipe.standardise)
     layout = lay_out(train, scaling, input_scaling, recipe.lags, recipe.feedthrough)
     known = shared(layout, features, past_of(features))

@@ -112,7 +112,7 @@ def _earlier(filter: Filter, sums: Any, recipe: Recipe) -> tuple[Scaling | None,
     """The mean and deviation of the earlier channels and inputs; None where they are symbols or not known."""
     if filter.alphabet is not None:
         return None, filter.input_scaling if recipe.standardise else None
-    if recipe.standardise and not recipe.one_unit:
+    if recipe.standardise:
         return filter.scaling, filter.input_scaling
     if not isinstance(sums, GramSums):
         return None, None
@@ -120,13 +120,8 @@ def _earlier(filter: Filter, sums: Any, recipe: Recipe) -> tuple[Scaling | None,
     spread = np.sqrt(np.maximum(np.diag(sums.zz) / sums.n - mean**2, 0.0))
     whole = Scaling(mean, np.where(spread > 0, spread, 1.0))
     r, n = len(filter.feedback.mean), len(filter.scaling.mean)  # z is feedback, then the last rows, then inputs
-    channels = _of_units(filter.scaling, Scaling(*(part[r : r + n] for part in whole)))
+    channels = Scaling(*(part[r : r + n] for part in whole))
     if filter.input_scaling is None:
         return channels, None
     first, p = r + filter.lags * n, len(filter.input_scaling.mean)
-    return channels, _of_units(filter.input_scaling, Scaling(*(part[first : first + p] for part in whole)))
-
-
-def _of_units(units: Scaling, standardised: Scaling) -> Scaling:
-    """Means and deviations of standardised values, in the units of the recordings."""
-    return Scaling(units.undo(standardised.mean), units.scale * standardised.scale)
+    return channels, Scaling(*(part[first : first + p] for part in whole))

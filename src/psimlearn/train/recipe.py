@@ -48,8 +48,6 @@ class Recipe:
         box: keep the feedback within the range of the features seen in training, widened on either side by this
             many times that range; None for no box.
         standardise: learn in units of each channel's standard deviation.
-        one_unit: when standardising, give all channels one unit, the root mean square of their deviations: those that
-            vary most count most, in the regression and in the error by which settings are chosen.
         feedthrough: inputs act on the observation of the same row, so a step also sees the next input.
         guard: leave out examples whose belief lies further than this many standard deviations of the features
             from their mean; None keeps all that are finite.
@@ -69,7 +67,6 @@ class Recipe:
     past_ridge: float = 1e-3
     box: float | None = 1.0
     standardise: bool = True
-    one_unit: bool = False
     feedthrough: bool = False
     guard: float | None = 8.0
     keep_start: bool = True
@@ -89,13 +86,8 @@ class Recipe:
         whole(self.skip, "skip", 0, MOST_LAGS)
         optional(number, self.box, "box")
         optional(number, self.guard, "guard", above=True)
-        for name in ("standardise", "one_unit", "feedthrough", "keep_start"):
+        for name in ("standardise", "feedthrough", "keep_start"):
             switch(getattr(self, name), name)
-        if self.one_unit and not self.standardise:
-            raise SettingsError(
-                "one_unit: True required standardise=True, received False: without it recordings keep their units. Use "
-                "one_unit=False."
-            )
 
     @property
     def relation(self) -> Past:

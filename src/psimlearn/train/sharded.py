@@ -142,7 +142,7 @@ def _blank(places: Places, known: Known) -> _Starting:
     """Units, history, spreads and feedback: all of the first filter but its regressor."""
     recipe, known = known.recipe, known.of_all_rows()
     scales = places.passed("units", portions.scales, plus, (known,))
-    scaling = scaling_of(scales.channels, recipe.standardise, recipe.one_unit)
+    scaling = scaling_of(scales.channels, recipe.standardise)
     input_scaling = None if scales.inputs is None else scaling_of(scales.inputs, recipe.standardise)
     known = _with_history(places, known._replace(scaling=scaling, input_scaling=input_scaling))
     first = places.passed("spreads", portions.first, plus, (known,))
