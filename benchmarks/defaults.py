@@ -83,7 +83,7 @@ def growth() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", default=list(SETS), choices=[*SETS, "growth"])
+    parser.add_argument("sets", nargs="*", default=list(SETS), metavar="set", help=f"of {', '.join(SETS)}, growth")
     parser.add_argument("--learner", default="ridge")
     given = parser.parse_args()
     if given.sets == ["growth"]:
