@@ -12,7 +12,7 @@ __all__ = ["WIDE", "for_one_product", "for_products"]
 
 SHARED, WIDE = 2**18, 5 * 10**7
 """BLAS gives products of more multiplications than this to its threads; they help in wide products only."""
-LONG = 10**10
+LONG = 2 * 10**9
 """Threads help in a product of more multiplications than this whatever comes before and after it."""
 
 
