@@ -19,13 +19,7 @@ RATIOS = (
     ("PSIM-RFF", "PSIM-Linear"),
     ("PSIM-Linear_b", "PSIM-Linear"),
 )
-PAIRS = (
-    *RATIOS[:3],
-    ("PSIM-RFF", "IVR"),
-    ("PSIM()", "PSIM-Linear"),
-    ("PSIM()", "AR"),
-    ("PSIM(auto)", "PSIM()"),
-)
+PAIRS = (*RATIOS[:3], ("PSIM-RFF", "IVR"), ("PSIM()", "PSIM-Linear"), ("PSIM()", "AR"), ("PSIM(auto)", "PSIM()"))
 IN_REGIME = (*PAIRS, ("PSIM-Linear_d+b", "PSIM-Linear"), ("PSIM-Linear, phi_2", "PSIM-Linear"))
 BY_GRADIENT = (
     "PSIM-Linear",
