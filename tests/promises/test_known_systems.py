@@ -49,7 +49,6 @@ def error(predicted: np.ndarray, truth: np.ndarray) -> float:
 # -- entries missing at random -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5) if ALL else [0, 4])
 def test_a_fifth_missing_at_random_costs_little_more_than_it_must(seed: int) -> None:
     """750 recordings of 40 rows, n = k = 2: within 3 % of the Kalman filter that skips what is missing.
@@ -65,7 +64,6 @@ def test_a_fifth_missing_at_random_costs_little_more_than_it_must(seed: int) -> 
     assert 0.99 <= ours / optimal <= 1.03
 
 
-@pytest.mark.slow
 def test_a_fifth_missing_of_twelve_channels_leaves_hardly_a_window_whole() -> None:
     """n = 12, k = 5: one window in a million is complete. Within 5 %; with the defaults .3 to .6 % on five systems."""
     rng = RNG(1)
@@ -125,7 +123,6 @@ def kalman_rows(filter: Any, data: Trajectories) -> np.ndarray:
     return np.asarray(filter.forecast(data, 1)[:, 0].reshape(len(data), -1, data.n_channels))
 
 
-@pytest.mark.slow
 def test_a_sensor_that_drops_out_for_50_rows() -> None:
     """Five systems, either sensor of each, against the Kalman filter that skips the missing one.
 
@@ -140,7 +137,6 @@ def test_a_sensor_that_drops_out_for_50_rows() -> None:
     assert max(case["off"] for case in found) <= 0.01
 
 
-@pytest.mark.slow
 def test_where_filling_in_is_unstable_the_box_bounds_it() -> None:
     """Predictions stay within three times the largest observation, and the belief recovers."""
     for case in dropouts(HARD):
@@ -177,7 +173,6 @@ def kalman_with_inputs(
     return np.stack(out, axis=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_known_inputs_are_used_as_by_a_filter_that_knows_the_system(seed: int, at_once: bool) -> None:
@@ -240,7 +235,6 @@ def by_filterpy(system: LinearSystem, x: np.ndarray) -> np.ndarray:
     return np.array(out)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2, 4] if ALL else [0, 4])
 def test_hints_are_estimated_as_by_the_filtered_kalman_state(seed: int) -> None:
     """Within 2 % of its squared error, measured .0 to .4 %; a predicted state is 1.7 to 2 times worse.
