@@ -187,6 +187,9 @@ def test_speeds_are_those_that_were_measured(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert quoted.quoted(text, SPEED)[0] == text  # else: python benchmarks/quoted.py
     assert not quoted.unmarked(text, SPEED)
+    assert not re.search(
+        r"^\s*<!-- speed", text, re.M
+    )  # such a line would be HTML, and the paragraph would end before it
 
 
 @pytest.mark.parametrize(
