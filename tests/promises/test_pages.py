@@ -56,6 +56,18 @@ def test_blocks_run_from_top_to_bottom(page: Path, environment: dict[str, str], 
             assert not line, f"{page.name}, line {block.line}: shown but not printed: {line}\n{printed}"
 
 
+def test_the_readme_says_how_near_the_optimum_the_demo_comes(environment: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["psimlearn", "demo"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    above = dict(re.findall(r"^(\S+) .* (-?\d+\.\d)%$", done.stdout, re.M))
+    sentence = (
+        f"Its error on 1000 new recordings is {above['PSIM']} % above the Kalman filter that knows the system; "
+        f"a tuned autoregression is {above['autoregression']} % above, N4SID {above['N4SID']} %."
+    )
+    assert sentence in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+
 def test_what_is_shown_and_not_printed_is_found() -> None:
     printed = "round 12 of 20\nPSIM  0.5505*  -15 %\n{'a': 1.25}\n1e-03\n"
     for shown in ("PSIM 0.5505* -15 %", "PSIM 0.5600* -15 %", "round 12\n{'a':\n1.26}", "1e-03", ""):
