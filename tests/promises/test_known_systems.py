@@ -1,4 +1,4 @@
-"""What the estimator promises where recordings have gaps, inputs and hints, against filters that know the system.
+"""What the estimator promises where recordings have gaps, inputs, hints or symbols, against filters that know systems.
 
 Settings that matter little here are given, to save the time of choosing them; with the defaults the figures are alike.
 """
@@ -11,9 +11,12 @@ import pytest
 from filterpy.kalman import KalmanFilter
 
 from psimlearn import PSIM
-from psimlearn.datasets import LinearSystem, random_system
+from psimlearn.baselines import KGram
+from psimlearn.datasets import LinearSystem, long_memory_hmm, random_system
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.losses import LogLoss
 
 RNG = np.random.default_rng
 RADII = (0.9, 0.92, 0.94, 0.96, 0.98)
@@ -259,3 +262,21 @@ def test_hints_are_estimated_as_by_the_filtered_kalman_state(seed: int) -> None:
     for hints, allowed in ((h, 1.02), (at_random, 1.04), (never, 1.04)):
         model = PSIM(2, **GIVEN).fit(Trajectories.of(x, hints=hints))
         assert 0.99 <= error(np.stack(model.hints(Trajectories.of(y))), truth) / optimal <= allowed
+
+
+# -- symbols -----------------------------------------------------------------------------------------------------------
+
+
+def test_long_memory_is_learnt_where_kgrams_fail() -> None:
+    hmm = long_memory_hmm()
+    train, test = (
+        Trajectories.of_symbols(list(hmm.simulate(m, 300, RNG(seed))), alphabet=range(3))
+        for seed, m in enumerate((300, 150))
+    )
+    model = PSIM(2, features="onehot", n_rounds=10, random_state=0).fit(train)
+    exact, learnt, five = (
+        errors_by_horizon(f, test, measure=LogLoss().nats)[0]
+        for f in (hmm.forward(), model.filter_, KGram.fit(train, 5))
+    )
+    assert five - exact > 0.02
+    assert (five - learnt) / (five - exact) > 0.8
