@@ -4,26 +4,38 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test compiled demo check bench docs site reproduce reproduce-quick walk minimum release clean
+.PHONY: test promises contract coverage compiled demo check bench docs site reproduce reproduce-quick walk minimum release clean
 
 # Two workers share two cores best when each keeps to one thread (linear algebra and scikit-learn would take two and wait
 # for each other), and when the one that is done first takes tests over from the other. Compiled files are kept: tests
 # start a hundred processes, and each would compile the package again.
 ALONE := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
 	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-test: $(READY)  ## run the tests, doctests and documentation included
-	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal
+PYTEST := $(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal
+test: $(READY)  ## run the tests and doctests, those of promises and the full contract left out
+	$(PYTEST) --ignore=tests/promises
+
+promises: $(READY)  ## what pages promise: theory, coverage, known systems, real recordings, the blocks of pages and their numbers
+	$(PYTEST) tests/promises
+
+contract: $(READY)  ## every engine with every kind of filter, setting and pattern of gaps; make test tries pairs of them
+	PSIMLEARN_CONTRACT=full $(PYTEST) tests/contract
+
+coverage: $(READY)  ## the branches that make test takes, in one process; work in processes that tests start does not count
+	$(BIN)/python -m pip install --quiet "coverage>=7.6"
+	$(ALONE) $(BIN)/python -m coverage run --branch --source=src/psimlearn -m pytest -q --ignore=tests/promises
+	$(BIN)/python -m coverage report --skip-covered
 
 # numba is loaded by every process that filters, so that tests which start many would wait for it: these few do not.
 compiled: $(READY)  ## run the tests of compiled loops, which need numba
 	$(BIN)/python -m pip install --quiet --editable ".[fast]"
-	$(ALONE) $(BIN)/python -m pytest -n 2 --dist worksteal tests/filter/test_compiling.py tests/filter/test_runners.py \
+	$(PYTEST) tests/filter/test_compiling.py tests/filter/test_runners.py \
 		tests/filter/test_live.py tests/filter/test_sizes.py tests/filter/test_reduction.py
 
 demo: $(READY)  ## learn a filter from simulated recordings and compare it with the optimal one
 	$(BIN)/python -m psimlearn demo --force
 
-check: $(READY)  ## everything that CI runs
+check: $(READY)  ## formatting, lint, types, import layers, then the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

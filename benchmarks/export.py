@@ -2,6 +2,7 @@
 
     pip install ".[onnx]"
     python benchmarks/export.py
+    python benchmarks/export.py --keep "AMD EPYC, two cores, idle"    # for the pages: see quoted.py
 
 All take turns on one core, and the fastest turn of each counts: quote ratios from one run only. `bare` is a matrix
 product in numpy without checks, box, scaling or missing values.
@@ -11,6 +12,7 @@ import os
 
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
 
+import argparse
 import ctypes
 import subprocess
 import tempfile
@@ -21,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from online import SIZES, Steps, bare, ours, ours_predicting
+import quoted
+from online import SIZES, Steps, bare, numpy_alone, ours, ours_predicting
 from psimlearn.export import export
 from psimlearn.filter import Filter
 
@@ -90,7 +93,8 @@ def timed(contenders: dict[str, Steps], rows: np.ndarray) -> dict[str, float]:
     return best
 
 
-def main() -> None:
+def main(machine: str | None) -> None:
+    table: quoted.Rows = {}
     for size in SIZES:
         filter = size.filter()
         data = size.data.values[:ROWS]
@@ -101,16 +105,24 @@ def main() -> None:
             "C -O3 -march=native": in_c(filter, "-O3", "-march=native"),
             "C -O2, float": in_c(filter, "-O2", "-DMODEL_FLOAT"),
             "numpy, bare step": bare(filter),
-            "numpy, Live.update": ours(filter),
-            "numpy, Live.update and predict": ours_predicting(filter),
             "onnxruntime": in_onnx(filter),
         }
-        for what, rows in (("without gaps", data), ("a channel missing every tenth row", gappy[:300])):
+        with numpy_alone():
+            contenders["numpy, Live.update"] = ours(filter)
+            contenders["numpy, Live.update and predict"] = ours_predicting(filter)
+        for what, rows in (("without gaps", data), ("in doubt", gappy[:300])):  # a channel missing every tenth row
             print(f"\n{size}, lags {filter.lags}, {what}")
             some = contenders if rows is data else {k: v for k, v in contenders.items() if "bare" not in k}
             for name, us in timed(some, rows).items():
                 print(f"  {name:34} {us:9.2f}")
+                table.setdefault(f"{name}, {what}", {})[str(size.n)] = us
+    if machine:
+        quoted.keep("export.py", machine, {"export": table})
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--keep", metavar="MACHINE", help="keep the figures for the pages, with the name of the machine"
+    )
+    main(parser.parse_args().keep)

@@ -1,5 +1,9 @@
-"""Live streams with gaps, for `gaps.py`: a million rows, and the cost of a row while a gap is open."""
+"""Live streams with gaps, for `gaps.py`: a million rows, and the cost of a row while a gap is open.
 
+python benchmarks/gap_live.py "AMD EPYC, two cores, idle"    # in numpy, kept for the pages: see quoted.py
+"""
+
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +12,7 @@ from typing import Any
 import numpy as np
 from filterpy.kalman import KalmanFilter
 
+import quoted
 from gap_systems import Family, System
 from psimlearn import PSIM
 
@@ -148,3 +153,18 @@ def print_live(rows: list[Row]) -> None:
     print(f"{'':34}" + "".join(f"{name:>12}" for name in SIZES))
     for run in dict.fromkeys(run for run, _ in rest):
         print(f"{run:34}" + "".join(f"{rest[run, name]:12.2f}" for name in SIZES))
+
+
+def keep(machine: str) -> None:
+    table: quoted.Rows = {}
+    for name, size in SIZES.items():
+        for row in costs(name, 1000, 15):
+            table.setdefault(row["run"], {})[str(size.outputs[0])] = row["microseconds"]
+    quoted.keep("gap_live.py", machine, {"gaps": table})
+
+
+if __name__ == "__main__":
+    from online import numpy_alone  # not above: it keeps this process to one core
+
+    with numpy_alone():
+        keep(sys.argv[1])

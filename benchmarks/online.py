@@ -2,6 +2,7 @@
 
     pip install ".[bench]"      # the other libraries; a missing one is left out
     python benchmarks/online.py
+    python benchmarks/online.py --keep "AMD EPYC, two cores, idle"    # for the pages: see quoted.py
 
 All libraries take turns on one core, and the fastest turn of each counts: quote ratios from one run only. The other
 libraries are given the true system, with a state smaller than our beliefs; they also compute a covariance.
@@ -14,7 +15,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
-import sys
+import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+import quoted
 from psimlearn.datasets import LinearSystem, random_system
 from psimlearn.filter import Filter, Linear, Stack
 from psimlearn.filter.live import Live
@@ -301,39 +303,49 @@ def table(title: str, unit: str, columns: dict[str, dict[str, float]]) -> None:
         print(f"{name:34}" + "".join(cells))
 
 
+def by_channels(columns: dict[str, dict[str, float]]) -> quoted.Rows:
+    """A table as the rows that pages quote, by the number of channels."""
+    rows: quoted.Rows = {}
+    for size in SIZES:
+        for name, time_of_one in columns.get(str(size), {}).items():
+            rows.setdefault(name, {})[str(size.n)] = time_of_one
+    return rows
+
+
 def verdict(what: str, ratio: float, target: float, at_most: bool = False) -> None:
     met = ratio <= target if at_most else ratio >= target
     sign = "<=" if at_most else ">="
     print(f"  {what:58} {ratio:9.3g}   target {sign} {target:<5g} {'met' if met else 'MISSED'}")
 
 
-def one_stream(turns: int) -> None:
+def one_stream(turns: int) -> quoted.Rows:
     columns: dict[str, dict[str, float]] = {}
     for size in SIZES:
         filter, system, rows = size.filter(), size.system, size.data.values[:400]
         contenders: dict[str, tuple[Steps | None, int]] = {
             "bare numpy": (bare(filter), len(rows)),
-            "psimlearn update": (ours(filter), len(rows)),
-            "psimlearn update, numpy alone": (ours_in_numpy(filter), len(rows)),
-            "psimlearn update + predict": (ours_predicting(filter), len(rows)),
+            "psimlearn": (ours(filter), len(rows)),
+            "psimlearn in numpy": (ours_in_numpy(filter), len(rows)),
+            "psimlearn and predict": (ours_predicting(filter), len(rows)),
             "filterpy": (with_filterpy(system), len(rows)),
             "simdkalman": (with_simdkalman(system), len(rows)),
-            "dynamax, jitted": (with_dynamax(system), len(rows)),
+            "dynamax": (with_dynamax(system), len(rows)),
             "pykalman": (with_pykalman(system), 100),
         }
         columns[str(size)] = {name: 1e6 * t for name, t in fastest(contenders, rows, turns).items()}
     table("One update of one stream", "microseconds", columns)
     for size in SIZES:
         times = columns[str(size)]
-        live = times["psimlearn update"]
+        live = times["psimlearn"]
         verdict(f"{size}: update / bare numpy", live / times["bare numpy"], 2, at_most=True)
         if size.n < 60 and find_spec("numba") is not None:
             verdict(f"{size}: microseconds", live, {2: 1.0, 13: 1.7}[size.n], at_most=True)
         if "filterpy" in times and size.n < 60:
             verdict(f"{size}: filterpy / update", times["filterpy"] / live, 20)
+    return by_channels(columns)
 
 
-def bank(turns: int, n_streams: int = 10_000) -> None:
+def bank(turns: int, n_streams: int = 10_000) -> quoted.Rows:
     size = SIZES[0]
     rows = np.random.default_rng(0).standard_normal((10, n_streams, size.n))
     gappy = rows.copy()
@@ -341,18 +353,19 @@ def bank(turns: int, n_streams: int = 10_000) -> None:
     filter, taken = size.filter(), len(rows) * n_streams
     live, with_gaps = ours(filter, n_streams), ours(filter, n_streams)  # gaps are felt in later rows
     contenders: dict[str, tuple[Steps | None, int]] = {
-        "psimlearn update": (live, taken),
-        "psimlearn update, 2 % missing": (lambda _: with_gaps(gappy), taken),
+        "psimlearn": (live, taken),
+        "psimlearn, 2 % missing": (lambda _: with_gaps(gappy), taken),
         "simdkalman": (with_simdkalman(size.system, n_streams), taken),
     }
     times = {name: 1e6 * t for name, t in fastest(contenders, rows, turns).items()}
     table(f"A bank of {n_streams} streams", "microseconds per stream and step", {str(size): times})
-    verdict(f"{size}: microseconds", times["psimlearn update"], 0.3, at_most=True)
+    verdict(f"{size}: microseconds", times["psimlearn"], 0.3, at_most=True)
     if "simdkalman" in times:
-        verdict(f"{size}: simdkalman / update", times["simdkalman"] / times["psimlearn update"], 10)
+        verdict(f"{size}: simdkalman / update", times["simdkalman"] / times["psimlearn"], 10)
+    return by_channels({str(size): times})
 
 
-def batch(turns: int) -> None:
+def batch(turns: int) -> quoted.Rows:
     columns: dict[str, dict[str, float]] = {}
     for size in SIZES:
         system, x, full = size.system, size.data.values.reshape(200, 200, size.n), size.filter()
@@ -361,31 +374,32 @@ def batch(turns: int) -> None:
         print(f"{size}: reduced from {len(full.feedback.mean)} to {len(smaller.feedback.mean)}, error {added:+.3%}")
         run, opened = batch_of_ours(full, size.data), with_opening(full, size.data, "any moment")
         contenders: dict[str, tuple[Steps | None, int]] = {
-            "psimlearn run": (run, 40_000),
-            "psimlearn run, numpy alone": (in_numpy(run), 40_000),
-            "psimlearn run, with an opening": (None if opened is None else batch_of_ours(opened, size.data), 40_000),
+            "psimlearn": (run, 40_000),
+            "psimlearn in numpy": (in_numpy(run), 40_000),
+            "psimlearn, with an opening": (None if opened is None else batch_of_ours(opened, size.data), 40_000),
             "psimlearn roll": (rollout_of_ours(full, size.data), 40_000),
             "psimlearn one step": (one_step_of_ours(full, size.data), 40_000),
             "psimlearn one step, reduced": (one_step_of_ours(smaller, size.data), 40_000),
-            "dynamax, jitted": (batch_with_dynamax(system), 40_000),
+            "dynamax": (batch_with_dynamax(system), 40_000),
             "simdkalman": (batch_with_simdkalman(system), 40_000),
-            "filterpy (1000 rows)": (batch_with_filterpy(system), 1000),
-            "pykalman (200 rows)": (batch_with_pykalman(system), 200),
+            "filterpy": (batch_with_filterpy(system), 1000),
+            "pykalman": (batch_with_pykalman(system), 200),
         }
         columns[str(size)] = {name: 1e9 * t for name, t in fastest(contenders, x, turns).items()}
     table("Filtering 200 recordings of 200 rows", "nanoseconds per row", columns)
     for size, most, alone, one_step in zip(SIZES, (1.0, 1.5, None), (2.0, None, None), (None, 1.0, 1.0), strict=True):
         times = columns[str(size)]
-        peer_time = times.get("dynamax, jitted")
-        limits = {"run": most, "run, numpy alone": alone, "one step, reduced": one_step}
+        peer_time = times.get("dynamax")
+        limits = {"psimlearn": most, "psimlearn in numpy": alone, "psimlearn one step, reduced": one_step}
         for what, limit in limits.items():
             if peer_time is not None and limit is not None:
-                verdict(f"{size}: {what} / dynamax", times[f"psimlearn {what}"] / peer_time, limit, at_most=True)
+                verdict(f"{size}: {what} / dynamax", times[what] / peer_time, limit, at_most=True)
     widest = SIZES[-1]
     d = widest.n * widest.window
     needed = 1e9 * 2 * d * (d + widest.n) / dgemm_rate()
-    run_time = columns[str(widest)]["psimlearn run"]
+    run_time = columns[str(widest)]["psimlearn"]
     verdict(f"{widest}: run / products at dgemm's rate ({needed:.0f} ns)", run_time / needed, 1.3, at_most=True)
+    return by_channels(columns)
 
 
 def error(filter: Filter, data: Trajectories) -> float:
@@ -393,16 +407,24 @@ def error(filter: Filter, data: Trajectories) -> float:
     return float(np.sqrt(np.mean((filter.forecast(data, 1)[:, 0] - data.values) ** 2)))
 
 
-def main(turns: int) -> None:
+def main(turns: int, machine: str | None) -> None:
+    missing = [name for name in (*PEERS, "numba") if find_spec(name) is None]
+    if machine and missing:
+        raise SystemExit(f"--keep: required all that pages quote, received no {', '.join(missing)}. See make bench.")
     sizes = ", ".join(f"{size.n_states} at {size}" for size in SIZES)
     print(f"States of the peers: {sizes}; the full belief has {', '.join(str(s.n * s.window) for s in SIZES)} numbers.")
-    for name in PEERS:
-        if peer(name) is None:
-            print(f"{name} is not installed: left out.")
-    one_stream(10 * turns)
-    bank(turns)
-    batch(max(turns // 2, 2))
+    for name in missing:
+        print(f"{name} is not installed: left out.")
+    found = {"update": one_stream(10 * turns), "bank": bank(turns), "run": batch(max(turns // 2, 2))}
+    if machine:
+        quoted.keep("online.py", machine, found)
 
 
 if __name__ == "__main__":
-    main(2 if sys.argv[1:] == ["small"] else 6)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", nargs="?", choices=["small"], help="few turns, to see that everything runs")
+    parser.add_argument(
+        "--keep", metavar="MACHINE", help="keep the figures for the pages, with the name of the machine"
+    )
+    chosen = parser.parse_args()
+    main(2 if chosen.size else 6, chosen.keep)

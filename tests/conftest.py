@@ -15,12 +15,14 @@ import shapes
 shapes.install("psimlearn")
 
 
-CORE = {"evaluate", "files", "filter", "learners", "recordings", "tests", "train"}
-"""Folders whose tests check shapes often; `tests` are the tests of the suite itself."""
+CORE = {"evaluate", "files", "filter", "learners", "recordings", "train"}
+"""Rooms in which every test checks the first call of each function; others fit whole models, and a process of them
+checks it once. The contract calls everything in every way, and checks most."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    shapes.begin_test(core=item.path.parent.name in CORE)
+    often = item.path.parent.name == "contract" or item.path.stem == "test_shapes"
+    shapes.begin_test(shapes.FIRST if often else 1 if item.path.parent.name in CORE else None)
 
 
 def pytest_collection_finish() -> None:

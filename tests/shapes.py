@@ -22,11 +22,11 @@ from jaxtyping import jaxtyped
 __all__ = ["EVERY", "FIRST", "begin_test", "checked", "install"]
 
 FIRST, EVERY = 8, 200
-"""In tests of the core the first eight calls of a function are checked, then every 200th; in others the first call."""
+"""In tests of the contract the first eight calls of a function are checked, in all tests every 200th."""
 CALLS: dict[Callable[..., Any], int] = {}
-"""How often each function was called in the present test."""
+"""How often each function was called since the calls are counted."""
 checks = {"first": FIRST}
-"""How many of the first calls are checked in the present test."""
+"""How many of the first calls are checked."""
 
 
 def install(package: str) -> None:
@@ -36,10 +36,11 @@ def install(package: str) -> None:
     vars(annotations).update({name: getattr(jaxtyping, name) for name in annotations.__all__})
 
 
-def begin_test(core: bool = True) -> None:
-    """Count calls from zero again; tests outside the core fit whole models, and check each function once."""
-    CALLS.clear()
-    checks["first"] = FIRST if core else 1
+def begin_test(first: int | None = FIRST) -> None:
+    """Count calls from zero again and check so many of the first; None goes on counting and checks what is new."""
+    if first is not None:
+        CALLS.clear()
+    checks["first"] = first or 1
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:

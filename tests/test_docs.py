@@ -1,109 +1,31 @@
-"""The documentation is true: its blocks run, its links lead somewhere, its API page agrees with the code.
+"""The documentation is true: its links lead somewhere, its API page agrees with the code, its figures with results.
 
-The blocks of a page run from top to bottom, Python blocks in one namespace, shell blocks in a shell, all in one folder:
-a page reads like a session, and a block may use names and files that blocks above it made.
+Its blocks are run by `promises/test_pages.py`.
 """
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 import psimlearn
+import quoted
 import real
+from pages import AS_USERS, PAGES, ROOT, RUN, SHOWN, blocks, of_pages, parsed
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-RUN, SHOWN = ("python", "sh"), ("text", "matlab", "math", "json")
-"""Languages of blocks that run, and of blocks that are only shown."""
-AS_USERS = {"PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"}
 LOOKS_LIKE_CODE = re.compile(
     r"^\s*(>>>|import |from \w[\w.]* import|psimlearn |.*\| *psimlearn |.*PSIM\()", re.MULTILINE
 )
 
 
-class Block(NamedTuple):
-    language: str
-    text: str
-    line: int
-    """The line of the page at which the block begins."""
-
-
-@cache
-def parsed(page: Path) -> list[Token]:
-    return MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
-
-
-def blocks(page: Path) -> list[Block]:
-    """The fenced and the indented blocks of a page; an indented block has no language."""
-    return [
-        Block(token.info.strip(), token.content, token.map[0] + 1 if token.map else 0)
-        for token in parsed(page)
-        if token.type in ("fence", "code_block")
-    ]
-
-
-def of_pages(pages: list[Path]) -> list[object]:
-    return [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in pages]
-
-
 # -- blocks ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """Variables with which `psimlearn` runs this source, `make` only looks for its target, and `pip` does nothing."""
-    commands = {
-        "psimlearn": f'exec "{sys.executable}" -m psimlearn "$@"',
-        "make": f'exec "{shutil.which("make")}" --dry-run --silent -C "{ROOT}" "$@" > /dev/null',
-        "pip": "exit 0",
-    }
-    if shutil.which("cc") is None:  # a program that says nothing takes the place of the compiled one
-        commands["cc"] = "printf '#!/bin/sh\\n' > main && chmod +x main"
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name, line in commands.items():
-        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
-        (folder / name).chmod(0o755)
-    path = os.pathsep.join([str(folder), os.environ["PATH"]])
-    return {**os.environ, **AS_USERS, "PATH": path}
-
-
-@pytest.mark.parametrize("page", of_pages([page for page in PAGES if any(b.language in RUN for b in blocks(page))]))
-def test_blocks_run_from_top_to_bottom(page: Path, environment: dict[str, str], tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    runnable = [block for block in blocks(page) if block.language in RUN]
-    command = [sys.executable, "-W", "error", str(ROOT / "tests" / "session.py"), page.name]
-    done = subprocess.run(
-        command, input=json.dumps(runnable), cwd=work, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    said = dict(zip(runnable, json.loads(done.stdout), strict=True))
-    printed = ""
-    for block in blocks(page):
-        printed = said.get(block, printed)
-        assert not re.search(r"\bnan\b", printed), f"{page.name}, line {block.line}: printed nan"
-        if block.language == "text":  # what the block above it prints
-            missing = words(block.text) - words(printed)
-            assert not missing, f"{page.name}, line {block.line}: shown but not printed: {missing}"
-
-
-def words(text: str) -> set[str]:
-    """The words of a text. Numbers are left out, because they differ a little from machine to machine."""
-    return set(re.findall(r"[A-Za-z]{2,}", text))
 
 
 @pytest.mark.parametrize("page", of_pages(PAGES))
@@ -237,22 +159,88 @@ COMPARED = {
 SETS = ("HIRO assembly", "walking", "flag", "ocean", "HIRO, noise", "walking 30 Hz, legs, noise", "ocean, noise")
 
 
+def compared(name: str, title: str, step: int = 0) -> str:
+    """The multiple of the error of `PSIM()` on the folds that both have."""
+    kept = json.loads(REAL.read_text(encoding="utf-8"))[name]
+    ours, theirs = (kept.get(method, {"errors": []})["errors"] for method in ("PSIM()", COMPARED[title]))
+    both = np.array([(a[step], b[step]) for a, b in zip(ours, theirs, strict=False)])
+    return f"{both[:, 1].mean() / both[:, 0].mean():.2f}" if len(both) else ""
+
+
 @pytest.mark.parametrize("title", COMPARED)
 def test_the_readme_compares_as_the_results_do(title: str) -> None:
-    """Multiples of the one-step error of `PSIM()` on the folds that both have."""
-    kept = json.loads(REAL.read_text(encoding="utf-8"))
-    cells = []
-    for name in SETS:
-        ours, theirs = (kept[name].get(method, {"errors": []})["errors"] for method in ("PSIM()", COMPARED[title]))
-        both = np.array([(a[0], b[0]) for a, b in zip(ours, theirs, strict=False)])
-        cells.append(f"{both[:, 1].mean() / both[:, 0].mean():.2f}" if len(both) else "")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    cells = [compared(name, title) for name in SETS]
     assert f"| {title} | {' | '.join(cells)} |" in readme.replace("**", "")
+
+
+def test_the_readme_says_who_wins_five_steps_ahead_on_the_robot() -> None:
+    methods = ("trees on 5 lags", "recurrent network (GRU)", '`PSIM(learner="auto")`')
+    trees, network, ours = (compared("HIRO assembly", title, step=2) for title in methods)
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"trees on lags have {trees} times the error of `PSIM()` and recurrent networks {network}: use" in readme
+    assert f'use `PSIM(learner="auto")` there, which has {ours}.' in readme
 
 
 def test_the_tables_of_real_recordings_are_the_results() -> None:
     page = (ROOT / "docs" / "real-data.md").read_text(encoding="utf-8")
     assert real.with_tables(page, json.loads(REAL.read_text(encoding="utf-8"))) == page
+
+
+# -- speeds, which are measured by hand and kept ----------------------------------------------------------------------
+
+SPEED = quoted.kept()
+
+
+@pytest.mark.parametrize("page", of_pages(PAGES))
+def test_speeds_are_those_that_were_measured(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert quoted.quoted(text, SPEED)[0] == text  # else: python benchmarks/quoted.py
+    assert not quoted.unmarked(text, SPEED)
+    assert not re.search(
+        r"^\s*<!-- speed", text, re.M
+    )  # such a line would be HTML, and the paragraph would end before it
+
+
+@pytest.mark.parametrize(
+    ("table", "page"),
+    [
+        ("update", "performance"),
+        ("bank", "performance"),
+        ("run", "performance"),
+        ("export", "export"),
+        ("gaps", "missing-data"),
+    ],
+)
+def test_speeds_name_their_machine(table: str, page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert f"<!-- speed of {table}: " in text
+    assert SPEED[table]["machine"] in re.sub(r"\s+", " ", text)
+
+
+def test_a_speed_that_differs_or_has_no_marker_is_found() -> None:
+    found = {"t": {"rows": {"ours": {"2": 2.36, "13": 1234.5}, "theirs": {"2": 4.72, "13": 12_345.0}}}}
+    page = "It takes <!-- speed of t: ours -->9.9 and 9 999 us, <!-- speed of t: theirs / ours at 13 -->5 times that."
+    assert quoted.quoted(page, found)[0] == page.replace("9.9 and 9 999", "2.4 and 1 234").replace(">5 ", ">10 ")
+    assert not quoted.unmarked(page, found)
+    assert quoted.unmarked(f"{page} It took 3.5 us.", found) == ["3.5 us"]
+    assert not quoted.unmarked(f"{page} It took 3.5 us.<!-- speed: once -->", found)
+    table = "| microseconds | 2 | 13 |\n|---|---|---|\n| ours <!-- speed of t: ours --> | 9.9 | 1 |\n"
+    assert quoted.quoted(table, found)[0] == table.replace("| 9.9 | 1 |", "| 2.4 | 1 234 |")
+    assert not quoted.unmarked(table, found)
+    assert quoted.unmarked(f"{table}| theirs | 4.7 | 12 |\n", found) == ["| theirs | 4.7 | 12 |"]
+    with pytest.raises(SystemExit, match="required 2 figures after it"):
+        quoted.quoted("<!-- speed of t: ours -->2.4 us", found)
+
+
+@pytest.mark.parametrize("page", of_pages(PAGES))
+def test_nothing_is_installed_by_a_name_that_anyone_may_take(page: Path) -> None:
+    """Until the package is on an index, pages install it from a checkout or a wheel."""
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"pip install(?!.*\.whl)[^`&\n]*\bpsimlearn\b", text)
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_pictures_can_be_drawn_again(tmp_path: Path) -> None:

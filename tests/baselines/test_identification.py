@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from statsmodels.tsa.api import VAR
 from statsmodels.tsa.statespace.kalman_filter import KalmanFilter as StatsmodelsKalman
 
+from known import case
 from oracles import ragged
 from psimlearn.baselines import Autoregression, InnovationsModel, LastObservation, LinearGaussian, em, ivr, n4sid
 from psimlearn.baselines.identify import identified
@@ -45,26 +46,6 @@ FITS: dict[str, Fit] = {
     "ivr": lambda train: ivr(train, 2, window=2, past=3),
     "em": lambda train: em(train, 2, block_rows=3, n_iter=3),
 }
-
-
-class Case(NamedTuple):
-    system: LinearSystem
-    train: Trajectories
-    validation: Trajectories
-    test: Trajectories
-
-    def excess(self, forecaster: Forecaster) -> float:
-        """One-step error relative to the optimal filter's, less 1."""
-        return float(
-            errors_by_horizon(forecaster, self.test)[0] / errors_by_horizon(self.system.kalman(), self.test)[0] - 1
-        )
-
-
-@cache
-def case(seed: int, m: int = 1000, length: int = 100) -> Case:
-    rng = RNG(seed)
-    system = random_system(rng)
-    return Case(system, *(system.simulate(size, length, rng) for size in (m, 200, 1000)))
 
 
 def gappy(data: Trajectories, share: float, rng: np.random.Generator) -> Trajectories:
@@ -257,41 +238,6 @@ def test_ivr_has_a_gain_that_forgets() -> None:
 
 
 # --- all of them against the truth
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_enough_states_come_near_the_optimal_filter(seed: int) -> None:
-    """How much past to use is chosen by validation: on seed 3, 10 rows of it cost .3 %, 3 rows .015 %."""
-    data, rows = case(seed), (3, 5, 10)
-    assert np.linalg.matrix_rank(data.system.observability(2)) == 3
-    chosen: dict[str, Any] = {"validation": data.validation}
-    fits: dict[str, Forecaster] = {
-        "cva": n4sid(data.train, 3, block_rows=rows, **chosen),
-        "n4sid": n4sid(data.train, 3, block_rows=rows, weighting="n4sid", **chosen),
-        "cva, order chosen": n4sid(data.train, block_rows=rows, **chosen),
-        "ivr": ivr(data.train, 3, past=rows, **chosen),
-        "ivr, rank chosen": ivr(data.train, past=rows, **chosen),
-        "em": em(data.train, 3, block_rows=rows, **chosen),
-    }
-    for name, model in fits.items():
-        assert data.excess(model) < 0.002, name
-        ahead = errors_by_horizon(model, data.test, 4) / errors_by_horizon(data.system.kalman(), data.test, 4)
-        assert ahead.max() < 1.005, name
-
-
-def test_fewer_states_than_there_are_cost_ivr_dearly() -> None:
-    """Measured on five systems of three states: .002 to .31 with one state, at most .003 with three."""
-    excess = np.array([[case(seed).excess(ivr(case(seed).train, rank)) for rank in (1, 3)] for seed in range(5)])
-    assert 0.05 < np.median(excess[:, 0]) < 0.7
-    assert excess[:, 1].max() < 0.005
-    rng = RNG(8)
-    system = long_memory_system()
-    train, test = system.simulate(1000, 100, rng), system.simulate(1000, 100, rng)
-    optimal = errors_by_horizon(system.kalman(), test)[0]
-    errors = [errors_by_horizon(ivr(train, rank, past=20), test)[0] / optimal - 1 for rank in (1, 2, 3)]
-    assert errors[0] > 0.5
-    assert errors[1] > 0.1
-    assert errors[2] < 0.01
 
 
 @pytest.mark.parametrize("method", [n4sid, ivr])

@@ -13,6 +13,7 @@ from psimlearn.datasets import random_system
 from psimlearn.estimator.psim import PSIM
 from psimlearn.filter import Linear
 from psimlearn.filter.rollout import rolled
+from psimlearn.learners import RandomFourierRidge
 from psimlearn.recordings.shards import Shards
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe
@@ -60,7 +61,7 @@ def test_openings_are_switched_off(given: dict[str, Any]) -> None:
 
 
 def test_other_learners_begin_as_before() -> None:
-    for given in ({"learner": "rff"}, {"features": "squares", "trainer": "forward"}):
+    for given in ({"learner": RandomFourierRidge(20, 1e-3)}, {"features": "squares", "trainer": "forward"}):
         settings = GIVEN | {"window": 1, "lags": 1, "init": "auto"} | given
         assert PSIM(**settings).fit(stationary(80, 1, 30)).filter_.opening is None
 

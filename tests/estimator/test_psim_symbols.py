@@ -10,8 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 from psimlearn import PSIM, Trajectories, load
-from psimlearn.baselines import KGram
-from psimlearn.datasets import long_memory_hmm, three_state_hmm, two_state_hmm
+from psimlearn.datasets import three_state_hmm, two_state_hmm
 from psimlearn.errors import DataError, ModelFileError, SettingsError
 from psimlearn.estimator.parameters import interpreted
 from psimlearn.evaluate import errors_by_horizon
@@ -283,23 +282,6 @@ def test_a_single_short_sequence_teaches_something() -> None:
     tiny = PSIM(1, features="onehot", random_state=0).fit([0, 1, 0, 1, 1])
     assert 0 < tiny.predict_proba([0, 1])[1].min() < 1
     assert "too few rows" in tiny.summary()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("unchecked")
-def test_long_memory_is_learnt_where_kgrams_fail() -> None:
-    hmm = long_memory_hmm()
-    train, test = (
-        Trajectories.of_symbols(list(hmm.simulate(m, 300, RNG(seed))), alphabet=range(3))
-        for seed, m in enumerate((300, 150))
-    )
-    model = PSIM(2, features="onehot", n_rounds=10, random_state=0).fit(train)
-    exact, learnt, five = (
-        errors_by_horizon(f, test, measure=LogLoss().nats)[0]
-        for f in (hmm.forward(), model.filter_, KGram.fit(train, 5))
-    )
-    assert five - exact > 0.02
-    assert (five - learnt) / (five - exact) > 0.8
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Back-propagation: epochs against their promises, and the estimator that uses them."""
 
-import os
 import pickle
 import subprocess
 import sys
@@ -88,25 +87,6 @@ def distance(filter: Filter, system: LinearSystem, test: Trajectories) -> float:
     """E||prediction - optimal prediction||^2 / e_F, the expected excess."""
     gap = (filter.forecast(test, 1) - system.kalman().forecast(test, 1))[:, 0]
     return float(np.mean(np.sum(gap**2, axis=1)) / np.trace(system.stationary.V))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("seed", "alpha"), [(0, 1e-6), (2, 1e-4)] if "PSIMLEARN_CAMPAIGN" in os.environ else [(0, 1e-6)]
-)
-def test_refining_the_long_memory_system(seed: int, alpha: float) -> None:
-    """1000 recordings x 100: round 3, refined, within 1.1 times the excess of 20 rounds, and round 20 not above it."""
-    rng, system = RNG(seed), long_memory_system()
-    train, validation, test = (system.simulate(m, 100, rng) for m in (1000, 250, 1000))
-    rounds = list(dagger(train, validation, Stack(2), Ridge(alpha), rng=rng))
-    excess = {n: distance(rounds[n].filter, system, test) for n in (3, 20)}
-    refined = {
-        n: distance(best(backprop(train, validation, rounds[n].filter, n_epochs=100)).filter, system, test)
-        for n in (3, 20)
-    }
-    assert excess[3] > 2 * excess[20]  # there was something to do
-    assert refined[3] <= 1.1 * excess[20]
-    assert refined[20] <= excess[20]
 
 
 @pytest.mark.parametrize("learner", [Ridge(), RandomFourierRidge(20)], ids=["linear", "features"])

@@ -37,7 +37,7 @@ FILTERS: dict[str, tuple[Any, Any, Recipe, float]] = {
 
 def recordings(missing: float, seed: int = 0) -> Trajectories:
     rng = RNG(seed)
-    data = ragged([30, 12, 45, 28, 44], 3, rng, missing)
+    data = ragged([30, 36, 45, 28, 44], 3, rng, missing)  # two rectangles: JAX compiles for each
     return Trajectories(data.values, data.offsets, inputs=rng.standard_normal((len(data.values), 2)))
 
 
@@ -48,14 +48,20 @@ def learnt(name: str) -> tuple[Filter, Trajectories]:
     return best(dagger(data, data, features, learner, rng=RNG(1), n_rounds=2, recipe=recipe)).filter, data
 
 
-def loss_of(filter: Filter, data: Trajectories) -> tuple[float, np.ndarray]:
-    """The loss and its gradient by JAX."""
+@cache
+def by_jax(name: str) -> tuple[float, np.ndarray, list[np.ndarray]]:
+    """The loss, its gradient, and the beliefs of each rectangle of recordings, compiled together."""
+    filter, data = learnt(name)
+    loop = closed_loop(form_of(filter, True))
+
+    @jax.jit
+    def all_at_once(weights: Any, fixed: Any, parts: Any) -> tuple[Any, list[Any]]:
+        beliefs = [loop.rolled(weights, fixed, part, jax.numpy.zeros_like(part.y))[0] for part in parts]
+        return jax.value_and_grad(loop.loss)(weights, fixed, parts), beliefs
+
     with jax.enable_x64(True):
-        loss = closed_loop(form_of(filter, True)).loss
-        value, gradient = jax.jit(jax.value_and_grad(loss))(
-            weights_of(filter), fixed_of(filter), tuple(parts_of(filter, data))
-        )
-        return float(value), np.asarray(gradient)
+        (value, gradient), beliefs = all_at_once(weights_of(filter), fixed_of(filter), tuple(parts_of(filter, data)))
+        return float(value), np.asarray(gradient), [np.asarray(each) for each in beliefs]
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -64,12 +70,9 @@ def test_the_loop_is_the_filters(name: str) -> None:
     plan = schedule(data.offsets)
     rows = example_rows(plan, filter.features.window)[0]
     after = np.concatenate([loop_beliefs(filter, part.values, part.inputs)[1:] for part in data])[plan.order]
-    parts = parts_of(filter, data)
+    parts = by_jax(name)[2]
     assert len(parts) > 1  # the recordings differ too much in length for one rectangle
-    for part, grid in zip(parts, grids(plan, rows), strict=True):
-        with jax.enable_x64(True):
-            rolled = jax.jit(closed_loop(form_of(filter, True)).rolled)
-            beliefs = np.asarray(rolled(weights_of(filter), fixed_of(filter), part, np.zeros_like(part.y))[0])
+    for beliefs, grid in zip(parts, grids(plan, rows), strict=True):
         np.testing.assert_allclose(beliefs[grid >= 0], after[grid[grid >= 0]], rtol=0, atol=1e-10)
     if name == "linear, gaps, lags, last, box":
         assert filter.feedback.clipped(filter.feedback(after)).any()  # the box was at work
@@ -79,7 +82,7 @@ def test_the_loop_is_the_filters(name: str) -> None:
 def test_gradients_are_finite_differences_of_the_filters_loss(name: str) -> None:
     """To 1e-5, entry by entry: the largest ones, some others, and one direction through all."""
     filter, data = learnt(name)
-    value, gradient = loss_of(filter, data)
+    value, gradient, _ = by_jax(name)
     assert value == pytest.approx(loss_by_hand(filter, data), rel=1e-12)
     weights = weights_of(filter)
 

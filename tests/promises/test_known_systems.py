@@ -1,4 +1,4 @@
-"""What the estimator promises where recordings have gaps, inputs and hints, against filters that know the system.
+"""What the estimator promises where recordings have gaps, inputs, hints or symbols, against filters that know systems.
 
 Settings that matter little here are given, to save the time of choosing them; with the defaults the figures are alike.
 """
@@ -11,9 +11,12 @@ import pytest
 from filterpy.kalman import KalmanFilter
 
 from psimlearn import PSIM
-from psimlearn.datasets import LinearSystem, random_system
+from psimlearn.baselines import KGram
+from psimlearn.datasets import LinearSystem, long_memory_hmm, random_system
+from psimlearn.evaluate import errors_by_horizon
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.train.losses import LogLoss
 
 RNG = np.random.default_rng
 RADII = (0.9, 0.92, 0.94, 0.96, 0.98)
@@ -49,7 +52,6 @@ def error(predicted: np.ndarray, truth: np.ndarray) -> float:
 # -- entries missing at random -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5) if ALL else [0, 4])
 def test_a_fifth_missing_at_random_costs_little_more_than_it_must(seed: int) -> None:
     """750 recordings of 40 rows, n = k = 2: within 3 % of the Kalman filter that skips what is missing.
@@ -65,7 +67,6 @@ def test_a_fifth_missing_at_random_costs_little_more_than_it_must(seed: int) -> 
     assert 0.99 <= ours / optimal <= 1.03
 
 
-@pytest.mark.slow
 def test_a_fifth_missing_of_twelve_channels_leaves_hardly_a_window_whole() -> None:
     """n = 12, k = 5: one window in a million is complete. Within 5 %; with the defaults .3 to .6 % on five systems."""
     rng = RNG(1)
@@ -125,7 +126,6 @@ def kalman_rows(filter: Any, data: Trajectories) -> np.ndarray:
     return np.asarray(filter.forecast(data, 1)[:, 0].reshape(len(data), -1, data.n_channels))
 
 
-@pytest.mark.slow
 def test_a_sensor_that_drops_out_for_50_rows() -> None:
     """Five systems, either sensor of each, against the Kalman filter that skips the missing one.
 
@@ -140,7 +140,6 @@ def test_a_sensor_that_drops_out_for_50_rows() -> None:
     assert max(case["off"] for case in found) <= 0.01
 
 
-@pytest.mark.slow
 def test_where_filling_in_is_unstable_the_box_bounds_it() -> None:
     """Predictions stay within three times the largest observation, and the belief recovers."""
     for case in dropouts(HARD):
@@ -177,7 +176,6 @@ def kalman_with_inputs(
     return np.stack(out, axis=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_known_inputs_are_used_as_by_a_filter_that_knows_the_system(seed: int, at_once: bool) -> None:
@@ -240,7 +238,6 @@ def by_filterpy(system: LinearSystem, x: np.ndarray) -> np.ndarray:
     return np.array(out)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2, 4] if ALL else [0, 4])
 def test_hints_are_estimated_as_by_the_filtered_kalman_state(seed: int) -> None:
     """Within 2 % of its squared error, measured .0 to .4 %; a predicted state is 1.7 to 2 times worse.
@@ -265,3 +262,21 @@ def test_hints_are_estimated_as_by_the_filtered_kalman_state(seed: int) -> None:
     for hints, allowed in ((h, 1.02), (at_random, 1.04), (never, 1.04)):
         model = PSIM(2, **GIVEN).fit(Trajectories.of(x, hints=hints))
         assert 0.99 <= error(np.stack(model.hints(Trajectories.of(y))), truth) / optimal <= allowed
+
+
+# -- symbols -----------------------------------------------------------------------------------------------------------
+
+
+def test_long_memory_is_learnt_where_kgrams_fail() -> None:
+    hmm = long_memory_hmm()
+    train, test = (
+        Trajectories.of_symbols(list(hmm.simulate(m, 300, RNG(seed))), alphabet=range(3))
+        for seed, m in enumerate((300, 150))
+    )
+    model = PSIM(2, features="onehot", n_rounds=10, random_state=0).fit(train)
+    exact, learnt, five = (
+        errors_by_horizon(f, test, measure=LogLoss().nats)[0]
+        for f in (hmm.forward(), model.filter_, KGram.fit(train, 5))
+    )
+    assert five - exact > 0.02
+    assert (five - learnt) / (five - exact) > 0.8

@@ -23,7 +23,6 @@ def tuned(train: Trajectories, validation: Trajectories, recipe: Recipe) -> Filt
     ).filter
 
 
-@pytest.mark.slow
 def test_a_compressed_belief_loses_nothing_on_walking(data_folder: Path) -> None:
     """30 of 450 directions fed back: within 3 % of the full belief, and far ahead of the last observation."""
     rng = np.random.default_rng(1)
@@ -54,7 +53,6 @@ def mean_errors(method: str, parts: list[real.Fold]) -> np.ndarray:
     return mean
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flag"])  # the others take minutes: docs/real-data.md has them
 def test_defaults_keep_up_with_the_best_simple_method(name: str, data_folder: Path) -> None:
     """1, 3 and 5 steps ahead: at most 5 % worse than the best of mean, last, AR-5 and AR-10 at each, over five folds.
