@@ -1,5 +1,7 @@
 """Shards of several portions: recordings that are held out have no part in a fit, wherever they stand."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ from psimlearn.train.sharded import Places, begin_sharded, settings_known
 RNG = np.random.default_rng
 HELD = [1, 4, 5, 11, 17, 22]
 LENGTHS = [(7 * i) % 40 + 8 for i in range(24)]
-CASES = {
+CASES: dict[str, tuple[Any, Recipe, float]] = {
     "ridge": (Ridge(1e-2), Recipe(lags=2), 0.0),
     "gaps": (Ridge(1e-2), Recipe(lags=2), 0.1),
     "random features": (RandomFourierRidge(40, 1e-2), Recipe(), 0.0),
