@@ -50,3 +50,11 @@ def test_the_measure_is_the_best_simple_method(errors: dict[str, float], said: s
 
 def test_there_is_no_verdict_without_both() -> None:
     assert verdict({}) == verdict({"PSIM": [1.0]}) == verdict({"PSIM": [float("inf")], "training mean": [1.0]}) == ""
+
+
+def test_methods_stand_from_the_simplest_to_the_filter_whatever_their_order() -> None:
+    """A method that the table does not know stands first."""
+    names = ["PSIM", "autoregression", "training mean", "another"]
+    text = summarised(report(errors={name: [1.0 + i, 2.0] for i, name in enumerate(names)}))
+    lines = [line[:18].strip() for line in text.splitlines()]
+    assert [name for name in lines if name in names] == ["another", "training mean", "autoregression", "PSIM"]

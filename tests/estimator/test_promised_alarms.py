@@ -35,22 +35,29 @@ def _fitted() -> PSIM:
     return PSIM(window=3, lags=2, random_state=0).fit(data)
 
 
-def test_false_alarms_are_as_rare_as_promised_from_the_first_row() -> None:
+def test_false_alarms_are_as_rare_as_promised() -> None:
+    """Measured on five sets of 60 000 rows: .89 to .96 times the rate .01 (600 alarms), .73 to 1.07 times .001 (60)."""
     model = fitted()
-    for rate in (1e-2, 1e-3):
+    for rate, least, most in ((1e-2, 0.8, 1.1), (1e-3, 0.6, 1.3)):
         low = model.alarms(new()).score < model.alarm_threshold(rate=rate)
-        assert rate / 2 < low.mean() < 2 * rate
-        assert low[:, 0].mean() < 5 * rate
+        assert least * rate < low.mean() < most * rate
+
+
+def test_false_alarms_in_first_rows_are_as_rare_as_promised() -> None:
+    """Measured on four sets of 20 000 recordings of one row: 1.1 to 1.3 times the rate .01, 1.1 to 1.3 times .001."""
+    model, rows = fitted(), SYSTEM.simulate(20_000, 1, np.random.default_rng(1)).values.reshape(-1, 1, 2)
+    score = model.alarms(rows).score
+    for rate in (1e-2, 1e-3):
+        assert 0.7 * rate < (score < model.alarm_threshold(rate=rate)).mean() < 1.5 * rate
 
 
 def test_false_alarms_stay_rare_in_gaps() -> None:
+    """At the rate .01, measured on four sets: .96 to 1.32 in rows seen in part (250 alarms), 1.09 to 1.23 in others."""
     model, rng = fitted(), np.random.default_rng(2)
     x = np.where(rng.random(new().shape) < 0.3, np.nan, new())
-    score = model.alarms(x).score
-    in_part = np.isnan(x).any(axis=2) & ~np.isnan(x).all(axis=2)
-    low = score < model.alarm_threshold()
-    assert 0.5e-3 < low[in_part].mean() < 2e-3
-    assert 0.5e-3 < low[~in_part].mean() < 2e-3
+    low, missing = model.alarms(x).score < model.alarm_threshold(rate=1e-2), np.isnan(x)
+    for rows in (missing.any(axis=2) & ~missing.all(axis=2), ~missing.any(axis=2)):
+        assert 0.8e-2 < low[rows].mean() < 1.4e-2
 
 
 def test_the_file_keeps_thresholds_and_the_rate(tmp_path: Path) -> None:

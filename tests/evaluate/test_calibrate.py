@@ -1,16 +1,18 @@
 """Calibration of long and of many recordings: in bounded memory, from rows spread over all of them."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from psimlearn import Ridge
+from psimlearn import PSIM, Ridge
 from psimlearn.evaluate import calibrate
 from psimlearn.evaluate.calibrate import thinned, with_calibration
-from psimlearn.filter import Filter, Stack
+from psimlearn.filter import Filter, Linear, Scaling, Stack
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import best, dagger
+from small import ONE, with_inputs
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 RNG = np.random.default_rng
@@ -94,3 +96,46 @@ def test_memory_is_bounded_by_the_errors_kept_not_by_the_rows(monkeypatch: pytes
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0] + 2 * data.values.nbytes
     assert peaks[1] < 8 * 8 * 300_000 + 2 * data.values.nbytes
+
+
+def exact(feedthrough: bool) -> Filter:
+    """Of x_{t+1} = .5 x_t + u_t, or + u_{t+1} with feed-through: both rows of the belief come from the last row."""
+    filter = PSIM(**ONE, feedthrough=feedthrough).fit(with_inputs(10, feedthrough)).filter_
+    one = Scaling(np.zeros(1), np.ones(1))
+    of_inputs = [[0.0, 0.0], [1.0, 0.5]] if feedthrough else [[1.0, 0.5]]
+    weights = np.array([[0.0, 0.0], [0.0, 0.0], [0.5, 0.25], *of_inputs])
+    regressor = Linear(weights, np.zeros(2))
+    filter = replace(filter, scaling=one, input_scaling=one, initial=np.zeros(2), centre=np.zeros(2))
+    return replace(filter, regressors=(regressor,))
+
+
+@pytest.mark.parametrize("feedthrough", [False, True])
+def test_inputs_that_are_not_known_count_as_errors(feedthrough: bool) -> None:
+    """Mean squares of all rows from the fifth on, by numpy: the three kinds of knowledge must not be mixed up.
+
+    What is not known is left out two steps ahead, and with feed-through the inputs of the last row stand for the next.
+    """
+    filter, data = exact(feedthrough), with_inputs(400, feedthrough, seed=3)
+    found = with_calibration(filter, [(filter, data)], [(filter, data)])
+    assert data.inputs is not None
+    x, u = (values.reshape(400, 15) for values in (data.values, data.inputs))
+
+    def base(near: np.ndarray, far: np.ndarray) -> list[float]:
+        """Of what is not explained one and two steps ahead by these inputs, rows 5 to 14."""
+        return [
+            np.mean((x[:, 5:] - 0.5 * x[:, 4:-1] - near) ** 2),
+            np.mean((x[:, 6:] - 0.25 * x[:, 4:-2] - 0.5 * far[:, :-1]) ** 2),
+        ]
+
+    last, now = base(u[:, 4:-1], u[:, 4:-1]), base(u[:, 5:], u[:, 5:])
+    assert found.calibration is not None
+    assert found.calibration_blind is not None
+    np.testing.assert_allclose(found.calibration_blind.base[:, 0], last, rtol=1e-9)
+    np.testing.assert_allclose(last, [2.0, 1.5] if feedthrough else [0.0, 1.0], rtol=0.05, atol=1e-3)
+    assert (found.calibration.base[:2] < 1e-3).all()
+    if not feedthrough:
+        assert found.calibration_next is None
+    else:
+        assert found.calibration_next is not None
+        np.testing.assert_allclose(found.calibration_next.base[:, 0], now, rtol=1e-9)
+        np.testing.assert_allclose(now, [0.0, 1.0], rtol=0.05, atol=1e-3)

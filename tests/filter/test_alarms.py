@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2
+from scipy.stats import chi2, genpareto
 
 from models import gappy
 from psimlearn import PSIM
@@ -58,18 +58,51 @@ def measured(scores: np.ndarray) -> Thresholds:
     return found
 
 
-def test_thresholds_are_quantiles_and_go_on_as_a_tail() -> None:
-    """Half a chi-square of two channels is exponential, so that every threshold is known: 1 + log(rate)."""
+@pytest.mark.parametrize("n", [200, 999, 1000, 1001, 12_345])
+def test_the_place_of_a_threshold_by_counting(n: int) -> None:
+    """A new score lies below the kth smallest of n normal ones k times in n + 1: k is the largest within the rate."""
+    scores = RNG(n).standard_normal(n)
+    places = RATES * (n + 1)
+    for place, threshold in zip(places[places >= 20], measured(scores).scores[places >= 20], strict=True):
+        assert threshold in scores
+        below = (scores <= threshold).sum()
+        assert below <= place < below + 1
+    assert (places >= 20).sum() >= 2
+
+
+def test_the_tail_of_thresholds_is_scipys_generalised_pareto() -> None:
+    """Its shape and scale by Hosking and Wallis (1987), from the 400 lowest of 8000 scores."""
+    scores = np.sort(RNG(3).standard_t(4, 8000))
+    excess = np.sort(scores[399] - scores[:399])
+    mean, weighted = excess.mean(), np.mean(excess * (1 - (np.arange(1, 400) - 0.35) / 399))
+    tail = genpareto(2 - mean / (mean - 2 * weighted), scale=2 * mean * weighted / (mean - 2 * weighted))
+    rates = RATES[RATES * 8001 < 20]
+    assert 0.05 < tail.args[0] < 0.5
+    np.testing.assert_allclose(
+        measured(scores).scores[: len(rates)], scores[399] - tail.isf(rates * 8001 / 400), rtol=1e-9
+    )
+
+
+def test_thresholds_go_on_beyond_the_rows() -> None:
+    """Half a chi-square of two channels is exponential, so that every threshold is known: 1 + log(rate).
+
+    Measured: .005 beyond the rows, and .036 where the place of a quantile is rounded down from 31.6 to 31.
+    """
     found = measured(1 + np.log((np.arange(1, 10_001) - 0.5) / 10_000))
-    np.testing.assert_allclose(found.scores, 1 + np.log(RATES), atol=0.1, rtol=0.02)
+    beyond = RATES < 20 / 10_001
+    np.testing.assert_allclose(found.scores[beyond], 1 + np.log(RATES[beyond]), atol=0.006, rtol=0)
+    np.testing.assert_allclose(found.scores[~beyond], 1 + np.log(RATES[~beyond]), atol=0.04, rtol=0)
     assert (np.diff(found.scores) >= 0).all()
 
 
 def test_small_rates_are_exceeded_as_promised_on_average() -> None:
-    """From 2000 rows, one alarm in 1000: the shares of new rows below the threshold, over 200 sets of rows."""
+    """From 2000 rows, one alarm in 1000: the shares of new rows below the threshold, over 200 sets of rows.
+
+    Measured with eight seeds: .86 to .99 in 1000 on average, 5 % of the sets below .30 to .39, 5 % above 1.4 to 1.8.
+    """
     rng = RNG(1)
     shares = [np.exp(measured(1 - rng.exponential(size=2000)).at(1e-3) - 1) for _ in range(200)]
-    assert 0.8e-3 < np.mean(shares) < 1.3e-3
+    assert 0.8e-3 < np.mean(shares) < 1.1e-3
     assert np.quantile(shares, 0.05) > 0.25e-3
     assert np.quantile(shares, 0.95) < 2e-3
 

@@ -62,6 +62,20 @@ def test_scores_are_the_kalman_filters_log_likelihoods() -> None:
     assert abs(mean_score(fitted(), test) - true) <= 0.004
 
 
+@pytest.mark.parametrize("label", [0.0, 3.7, -1e9])
+def test_scores_with_a_channel_that_never_changes_are_scipys_of_the_others(label: float) -> None:
+    """Rows that have forgotten the start; the errors are those of predictions, the covariance that of the filter."""
+    rng, parts = RNG(0), []
+    for _ in range(8):
+        x = np.cumsum(rng.standard_normal((20, 2)), axis=0) @ [[1.0, 0.3], [0.0, 5.0]]
+        parts.append(np.column_stack([x - x.mean(axis=0), np.full(20, label)]))
+    model = PSIM(2, random_state=0, learner=Ridge(1e-2), validation=0.5, **(QUICK | {"n_rounds": 2})).fit(parts)
+    scale, errors = model.filter_.scaling.scale[:2], np.stack(parts) - np.stack(model.predict(parts))
+    normal = multivariate_normal(np.zeros(2), model.filter_.covariance[:2, :2] * np.outer(scale, scale))
+    found = np.stack(model.score_samples(parts))
+    np.testing.assert_allclose(found[:, 10:], normal.logpdf(errors[:, 10:, :2]), rtol=1e-9)
+
+
 def test_scores_are_in_the_units_of_the_recordings() -> None:
     _, _, _, test = drawn()
     scaled = mean_score(fitted(units=(1000.0, 1.0)), Trajectories.of(stacked(test) * [1000.0, 1.0]))

@@ -9,14 +9,21 @@ from psimlearn.learners import Ridge
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import (
+    ages_after,
     beliefs_before,
     carried_forward,
     coming_places,
+    enough_rows,
     example_blocks,
     example_rows,
     futures,
     histories,
     lag_places,
+    late_at_end,
+    late_before,
+    settled,
+    unseen_at_end,
+    unseen_before,
     whole_futures,
 )
 from psimlearn.train import Recipe
@@ -97,6 +104,50 @@ def test_carried_forward_by_hand() -> None:
     x = np.array([[nan], [10], [30], [21], [nan], [nan], [nan], [nan], [24]])
     assert carried_forward(x, PLAN)[:, 0].tolist() == [0, 10, 30, 21, 10, 21, 10, 21, 24]
     assert np.isnan(x).sum() == 5  # the argument is left alone
+
+
+# The same three trajectories: 12 is seen, and before it nothing; of 20 .. 24 the second and, in one channel, the last;
+# of the third nothing.
+SEEN = np.array([[nan, nan], [nan, nan], [12, 12], [nan, nan], [21, 21], [nan, nan], [nan, nan], [nan, 24], [nan, nan]])
+
+
+def test_late_rows_by_hand() -> None:
+    """Rows before anything was observed: they stop counting at the first row in which one channel is seen."""
+    assert PLAN.packed(late_before(SEEN[PLAN.order], PLAN)).tolist() == [0, 1, 2, 0, 1, 1, 1, 1, 0]
+    assert late_at_end(SEEN, OFFSETS).tolist() == [2, 1, 1]
+    assert late_before(np.column_stack([X, SEEN[PLAN.order]]), PLAN).tolist() == [0] * 9
+
+
+def test_ages_by_hand() -> None:
+    """Rows up to and with each row, from the first that was observed: 0 as long as there is none."""
+    assert PLAN.packed(ages_after(SEEN[PLAN.order], PLAN)).tolist() == [0, 0, 1, 0, 1, 2, 3, 4, 0]
+    assert PLAN.packed(ages_after(X, PLAN)).tolist() == [1, 2, 3, 1, 2, 3, 4, 5, 1]
+
+
+def test_unseen_rows_by_hand() -> None:
+    """Rows just before each row in which nothing was observed; those of another trajectory do not count."""
+    assert PLAN.packed(unseen_before(SEEN[PLAN.order], PLAN)).tolist() == [0, 1, 2, 0, 1, 0, 1, 2, 0]
+    assert unseen_at_end(SEEN, OFFSETS).tolist() == [0, 0, 1]
+    assert unseen_before(X, PLAN).tolist() == [0] * 9
+
+
+def test_settled_rows_by_hand() -> None:
+    """A row is settled once as many rows as are enough stand between it and the first row that was observed."""
+    late = late_before(SEEN[PLAN.order], PLAN)
+    for enough, expected in ((1, [22, 23, 24]), (2, [23, 24]), (3, [24]), (4, [])):
+        rows, used = settled(PLAN, late, enough)
+        assert used == enough
+        assert X[rows, 0].tolist() == expected
+    rows, used = settled(PLAN, np.zeros(9, dtype=np.int64))  # a third of the median length 3
+    assert used == 1
+    assert X[rows, 0].tolist() == [21, 11, 22, 12, 23, 24]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "enough"), [([1], 1), ([5], 1), ([6], 2), ([6, 9], 2), ([29, 29, 500], 9), ([30], 10), ([900], 10)]
+)
+def test_enough_rows_by_hand(lengths: list[int], enough: int) -> None:
+    assert enough_rows(np.array(lengths)) == enough
 
 
 def test_beliefs_before_by_hand() -> None:

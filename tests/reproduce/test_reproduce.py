@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.stats import kstest
 
 from psimlearn.baselines import Autoregression, LastObservation
 from psimlearn.cli.main import cli
@@ -134,13 +135,18 @@ def test_every_fourth_row_and_some_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_noise_is_relative_to_each_channel_and_the_same_for_every_method(monkeypatch: pytest.MonkeyPatch) -> None:
     counting(monkeypatch)
     settings = {"fold": 1, "n_folds": 2, "seed": 0}
-    clean, noisy, again = (fold_of({"set": PLAIN | more, **settings}) for more in ({}, {"noise": 0.3}, {"noise": 0.3}))
+    clean, noisy, again, twice = (
+        fold_of({"set": PLAIN | more, **settings}) for more in ({}, {"noise": 0.3}, {"noise": 0.3}, {"noise": 0.6})
+    )
     np.testing.assert_array_equal(noisy.test.values, again.test.values)
     assert noisy.clean is not None
     np.testing.assert_array_equal(noisy.clean.values, clean.test.values)
-    for ours, theirs in ((noisy.train, clean.train), (noisy.test, clean.test)):
-        added = (ours.values - theirs.values) / clean.train.values.std(axis=0)
-        np.testing.assert_allclose(added.std(axis=0), 0.3, rtol=0.3)
+    for ours, theirs, more in ((noisy.train, clean.train, twice.train), (noisy.test, clean.test, twice.test)):
+        added = (ours.values - theirs.values) / clean.train.values.std(axis=0) / 0.3
+        np.testing.assert_allclose(more.values - theirs.values, 2 * (ours.values - theirs.values), rtol=1e-9)
+        assert added.std() == pytest.approx(1.0, rel=0.04)  # 315 entries; measured 1.02 and 1.01
+        assert kstest(added.ravel(), "norm").pvalue > 0.1  # measured .63 and .29
+        np.testing.assert_allclose(added.std(axis=0), 1.0, rtol=0.2)  # 105 entries each; measured .93 to 1.15
     assert not np.isclose(noisy.train.values[:5], noisy.test.values[:5]).any()
 
 

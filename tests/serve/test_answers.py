@@ -92,6 +92,24 @@ def test_a_local_scale_acts_as_in_whole_recordings(tmp_path: Path) -> None:
         assert [row["alarm"] for row in found] == alike.alarms(Trajectories.of(x), 0.001).alarm.astype(int).tolist()
 
 
+def test_a_stream_in_the_place_of_a_deleted_one_begins_anew(tmp_path: Path) -> None:
+    """The deleted one was in doubt, in alarm and full of unrest; another one lives on, and is in doubt as well."""
+    filter, path = situated(model().filter_), tmp_path / "model.psim"
+    save(filter, path)
+    wild, x = 5 * recordings(5, 1, 12).values, recordings(6, 1, 8).values
+    wild[-3:, 0] = np.nan
+    with serving(path, step="none") as server:
+        ended = [server.post(id, as_json(wild))[-1] for id in ("gone", "other")]
+        assert [row["alarm"] for row in ended] == [1, 1]
+        assert server.client.delete("/v1/streams/gone").status_code == 204
+        found = [answer for row in as_json(x) for answer in server.post("new", row, "?horizons=1,2,3")]
+        other = server.post("other", as_json(x), "?horizons=1,2,3")
+    names = answer_names(("a", "b"), 3)
+    close(found, answers_to(filter, Trajectories.of(x), 3), names)
+    close(other, answers_to(filter, Trajectories.of(np.concatenate([wild, x])), 3)[len(wild) :], names)
+    assert [row["alarm"] for row in found] == [0] * 8
+
+
 def test_answers_are_those_of_the_pipe(server: Serving, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = gappy(4)
     x[30:36] += 5.0

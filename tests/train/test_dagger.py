@@ -111,6 +111,23 @@ def test_as_published_is_algorithm_2_to_the_letter() -> None:
         np.testing.assert_allclose(round.filter.regressors[0](z), z @ expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("rank", [5, 6, 7])
+def test_the_rank_is_that_of_the_feedback_and_a_full_one_leaves_the_belief_as_it_is(rank: int) -> None:
+    """A belief of six numbers: with six directions or more nothing is turned, and rounds are those without a rank."""
+    data = ragged([15, 40, 22, 31], 3, RNG(0))
+    filters = [
+        list(dagger(data, data, Stack(2), Ridge(1e-2), rng=RNG(0), n_rounds=1, recipe=Recipe(rank=each)))[-1].filter
+        for each in (rank, None)
+    ]
+    found, plain = filters
+    if rank < 6:
+        assert found.feedback.directions is not None
+        assert found.feedback.directions.shape == (6, rank)
+    else:
+        assert found.feedback.directions is None
+        np.testing.assert_array_equal(found.forecast(data, 2), plain.forecast(data, 2))
+
+
 @pytest.mark.parametrize("rank", [None, 5])
 @pytest.mark.parametrize("prior", ["mean", "last"])
 @pytest.mark.parametrize("lags", [1, 4])

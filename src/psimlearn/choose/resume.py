@@ -155,7 +155,7 @@ HINT_SUMS: Codec[tuple[tuple[int, ...], GramSums], tuple[int, int]] = Codec(
     check=_check_hints,
     build=lambda group, sizes: (tuple(group.arrays["which"].astype(int).tolist()), SUMS.build(group, sizes)),
 )
-"""The sums of hints that were measured at the same rows, with their numbers."""
+"""The sums of a hint, with its number."""
 
 COORDINATES: Codec[Coordinates, int] = Codec(
     arrays=lambda maps: {name: change.toarray() for name, change in maps._asdict().items()},
@@ -245,7 +245,7 @@ def _parts(training: Training, groups: dict[str, Group]) -> dict[str, tuple[Code
         "sums": (_codec(_is_by_output(groups)), weights.shape),
     }
     for name in takewhile(groups.__contains__, map("hints.{}".format, count())):
-        parts[name] = HINT_SUMS, (known, groups[name].size("which"))
+        parts[name] = HINT_SUMS, (known, 1)
     if training.recipe.level_weight is not None and hasattr(learner, "coordinates"):
         parts["coordinates"] = COORDINATES, len(getattr(regressor, "directions", weights))
     return parts
