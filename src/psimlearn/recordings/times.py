@@ -108,7 +108,7 @@ def moment_of(entry: Any, format: str | Any | None = None) -> Moment:
     if isinstance(entry, bool | np.bool) or not isinstance(entry, TYPES):
         raise _not_a_time(entry)
     if isinstance(entry, int | float | np.number):
-        return _from_number(entry)
+        return _from_number(entry) if format is None else _from_text(str(entry), format)
     if entry != entry:  # pandas.NaT
         raise _not_a_time(entry)
     if isinstance(entry, timedelta):
