@@ -42,7 +42,7 @@ def read_parquet(file: Path, wanted: Selection) -> Table:
     kept = {name: _values(column) for name, column in columns.items() if name in texts}
     numbers = {name: _numbers(file, name, column, wanted) for name, column in columns.items() if name not in texts}
     left_out = tuple(name for name in kinds if name not in taken and name not in wanted.excluded)
-    return table_of(table.num_rows, numbers, kept, left_out if wanted.rest else ())
+    return table_of(table.num_rows, numbers, kept, left_out if wanted.rest else (), f"{file}, row {{}}".format)
 
 
 def _is_taken(kind: Any, name: str, wanted: Selection) -> bool:
@@ -69,9 +69,10 @@ def _numbers(file: Path, name: str, column: Any, wanted: Selection) -> np.ndarra
     """A column as float64, NaN where nothing was observed."""
     pa = imported("pyarrow", "data")
     if not _is_number(column.type):
-        row = next((row for row, cell in enumerate(column.to_pylist()) if cell is not None), 0)
+        cells = _values(column)
+        row = next((row for row, cell in enumerate(cells) if cell is not None), 0)
         raise DataError(
-            f"{file}, column {name!r}, row {row}: required a number, received {str(column[row].as_py())[:80]!r}. "
+            f"{file}, row {row}, column {name!r}: required a number, received {str(cells[row])[:80]!r}. "
             "Convert the column, or leave it out of channels, inputs and hints."
         )
     if pa.types.is_boolean(column.type):

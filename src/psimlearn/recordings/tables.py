@@ -91,7 +91,8 @@ def read(
     try:
         return arranged(table, roles, Timing(step, duplicates, sort, resample), time_format).data
     except DataError as error:
-        raise DataError(f"{found.label}: {error}") from error
+        named = any(str(file) in str(error) for file in found.files)
+        raise error if named else DataError(f"{found.label}: {error}") from error
 
 
 def read_table(found: Files, wanted: Selection, id: str | None) -> tuple[Table, str]:
@@ -169,7 +170,8 @@ def _together(files: Sequence[Path], tables: Sequence[Table]) -> Table:
     ordered = [table.values if table.names == first.names else table.numbers(first.names) for table in tables]
     kept = {name: [cell for table in tables for cell in table.kept[name]] for name in first.kept}
     left_out = dict.fromkeys(name for table in tables for name in table.left_out)
-    return Table(first.names, np.concatenate(ordered), kept, tuple(left_out))
+    origins = tuple(origin for table in tables for origin in table.origins)
+    return Table(first.names, np.concatenate(ordered), kept, tuple(left_out), origins)
 
 
 def _unused(names: set[str]) -> str:
