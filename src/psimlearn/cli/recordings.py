@@ -14,8 +14,7 @@ from psimlearn.cli.guess import advice_on_times, guessed, known, parts_of_time, 
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
-from psimlearn.recordings.arranged import Arranged, Roles, arranged, words_as_symbols
-from psimlearn.recordings.categories import as_category
+from psimlearn.recordings.arranged import Arranged, Roles, arranged, words_as_symbols, words_in
 from psimlearn.recordings.cells import FIRST, Absent
 from psimlearn.recordings.found import Files
 from psimlearn.recordings.regular import Timing
@@ -210,11 +209,7 @@ def _with_first_as_time(columns: Columns, reading: Reading) -> Columns:
 
 def _roles(table: Table, key: str, columns: Columns, alphabet: Alphabet | None) -> Roles:
     """The meaning of the columns, with all channels and all words of inputs known."""
-    categories = {
-        name: as_category(_words(table, name, columns), name, "--inputs")
-        for name in (*columns.inputs, *columns.categories)
-        if name in table.kept
-    }
+    categories = words_in(table, (*columns.inputs, *columns.categories), columns.categories, "--inputs")
     if columns.symbols:
         found = alphabet or Alphabet.of([words_as_symbols(table.kept[columns.symbols])])
         return Roles(key, columns.time, (columns.symbols,), columns.inputs, columns.hints, found, categories)
@@ -226,12 +221,6 @@ def _roles(table: Table, key: str, columns: Columns, alphabet: Alphabet | None) 
             "none. Name --channels, or --symbols for a column of words."
         )
     return Roles(key, columns.time, channels, columns.inputs, columns.hints, None, categories)
-
-
-def _words(table: Table, name: str, columns: Columns) -> Alphabet:
-    """The words of an input: those that a model has learnt, or those of the column."""
-    known = columns.categories.get(name)
-    return Alphabet.of([words_as_symbols(table.kept[name])]) if known is None else Alphabet(tuple(known))
 
 
 def _made(result: Arranged, key: str, columns: Columns, several: bool) -> dict[str, list[Any]]:

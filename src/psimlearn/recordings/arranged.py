@@ -7,7 +7,7 @@ import numpy as np
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
-from psimlearn.recordings.categories import one_hot
+from psimlearn.recordings.categories import as_category, one_hot
 from psimlearn.recordings.cells import MISSING
 from psimlearn.recordings.regular import Timing, check_inputs, regular
 from psimlearn.recordings.selection import Table
@@ -15,7 +15,7 @@ from psimlearn.recordings.times import times_of
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float, Int
 
-__all__ = ["Arranged", "Roles", "arranged", "words_as_symbols"]
+__all__ = ["Arranged", "Roles", "arranged", "words_as_symbols", "words_in"]
 
 
 class Roles(NamedTuple):
@@ -132,6 +132,21 @@ def _names(roles: Roles) -> tuple[str, ...]:
     """The name of each channel."""
     words = {name: [f"{name}={word}" for word in found.symbols] for name, found in roles.categories.items()}
     return tuple(each for name in roles.channels for each in words.get(name, [name]))
+
+
+def words_in(
+    table: Table, inputs: Sequence[str], known: Mapping[str, Sequence[str | int]], option: str = "inputs"
+) -> dict[str, Alphabet]:
+    """The words of each input that holds words: those that are known, or those of the table."""
+    return {
+        name: as_category(
+            Alphabet(tuple(known[name])) if name in known else Alphabet.of([words_as_symbols(table.kept[name])]),
+            name,
+            option,
+        )
+        for name in inputs
+        if name in table.kept
+    }
 
 
 def words_as_symbols(cells: Sequence[Any], alphabet: Alphabet | None = None) -> list[Any]:
