@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from psimlearn.recordings.following import EPOCH, Wall
-from psimlearn.recordings.times import Times
+from psimlearn.recordings.times import Times, clock_text
 
 __all__ = ["stamps_like", "wall_of"]
 
@@ -66,7 +66,7 @@ def _entry(ticks: int | float, times: Times, last: Any, format: str | None) -> A
         return str(ticks).removesuffix(".0") if isinstance(last, str) else ticks
     if times.kind == "duration":
         passed = timedelta(microseconds=ticks / 1000)
-        return _clock(int(ticks)) if isinstance(last, str) else passed
+        return clock_text(int(ticks)) if isinstance(last, str) else passed
     moment = EPOCH + timedelta(microseconds=ticks // 1000)
     if not isinstance(last, str):
         zoned = moment.replace(tzinfo=UTC).astimezone(last.tzinfo) if times.kind == "instant" else moment
@@ -88,11 +88,3 @@ def _iso(moment: datetime, times: Times, last: str) -> str:
         return moment.date().isoformat()
     text = moment.isoformat(sep=last.strip()[10] if last.strip()[10:11] in ("T", " ") else "T")
     return text.replace("+00:00", "Z") if last.strip().endswith("Z") else text
-
-
-def _clock(ticks: int) -> str:
-    """A time since a start as hours, minutes and seconds, which `moment_of` reads."""
-    seconds, rest = divmod(ticks, 10**9)
-    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    text += f".{rest:09}".rstrip("0") if rest else ""
-    return text

@@ -15,7 +15,18 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.cells import MISSING, NUMBER
 from psimlearn.shapes import Float, Int
 
-__all__ = ["UNITS", "Kind", "Moment", "Times", "moment_of", "seconds_between", "spoken", "step_of", "times_of"]
+__all__ = [
+    "UNITS",
+    "Kind",
+    "Moment",
+    "Times",
+    "clock_text",
+    "moment_of",
+    "seconds_between",
+    "spoken",
+    "step_of",
+    "times_of",
+]
 
 Kind = Literal["number", "instant", "local", "duration"]
 """Numbers; instants (an offset or a zone is known); dates and times without an offset; times since a start."""
@@ -120,6 +131,13 @@ def moment_of(entry: Any, format: str | Any | None = None) -> Moment:
     if not isinstance(entry, datetime):
         entry = datetime(entry.year, entry.month, entry.day)
     return _from_datetime(entry, getattr(entry, "nanosecond", 0))
+
+
+def clock_text(ticks: int) -> str:
+    """A time since a start as hours, minutes and seconds, which `moment_of` reads."""
+    seconds, rest = divmod(ticks, 10**9)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return text + (f".{rest:09}".rstrip("0") if rest else "")
 
 
 def seconds_between(earlier: Moment, later: Moment) -> float:
