@@ -356,11 +356,11 @@ def test_filter_answers_every_row_where_it_stood(kit: Kit, tmp_path: Path, endin
 def test_forecast_goes_beyond_the_end(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("forecast", kit.model, kit.test_csv, "--steps", "30", "--coverage", "0.8") == 0
     names, cells = table(capsys.readouterr().out)
-    assert names == ["trial", "step", *(f"{c}{part}" for c in "ab" for part in ("", ".std", ".low", ".high"))]
-    assert [row[:2] for row in cells[28:31]] == [["000", "29"], ["000", "30"], ["001", "1"]]
+    assert names == ["trial", "t", "step", *(f"{c}{part}" for c in "ab" for part in ("", ".std", ".low", ".high"))]
+    assert [row[:3] for row in cells[28:31]] == [["000", "68", "29"], ["000", "69", "30"], ["001", "39", "1"]]
     model = PSIM.load(kit.model)
     mean, low, high = model.forecast(kit.test, 30, coverage=0.8)
-    numbers = np.array([[float(cell or "nan") for cell in row[2:]] for row in cells]).reshape(5, 30, 2, 4)
+    numbers = np.array([[float(cell or "nan") for cell in row[3:]] for row in cells]).reshape(5, 30, 2, 4)
     for part, truth in ((0, mean), (2, low), (3, high)):
         np.testing.assert_allclose(numbers[..., part], truth, rtol=1e-10, atol=1e-10)
     assert (numbers[:, -1, :, 1] >= numbers[:, 0, :, 1]).all()  # beyond the errors measured, the model goes on

@@ -41,5 +41,5 @@ def test_what_the_demo_prints_runs_in_a_core_installation(tmp_path: Path, shell:
     answers = {line.split()[1]: run(line) for line in lines}
     assert "--report" not in lines[1]
     assert list(tmp_path.glob("*/mine.psim"))
-    assert answers["forecast"].startswith("recording,step,x,")
+    assert answers["forecast"].startswith("recording,t,step,x,")
     assert answers["filter"].count("\n") == 10

@@ -92,7 +92,7 @@ def test_date_and_time_of_day_in_two_columns(tmp_path: Path, told: Any) -> None:
 
 def test_times_in_other_formats_are_advised(tmp_path: Path) -> None:
     text = "Date,a\n12/31/2023,1\n01/01/2024,2\n01/02/2024,3\n"
-    with pytest.raises(DataError, match=r"column 'Date', row 0: required a time.*--time-format.*--exclude 'Date'"):
+    with pytest.raises(DataError, match=r"line 2, column 'Date': required a time.*--time-format.*--exclude 'Date'"):
         read(tmp_path / "a.csv", text)
     given = read(tmp_path / "a.csv", text, time_format="%m/%d/%Y")
     assert given.data.lengths.tolist() == [3]
@@ -233,7 +233,7 @@ def test_words_as_inputs_and_hints_as_python_learns_them(
 def test_a_word_that_was_not_seen_is_refused(kit: dict[str, Any], tmp_path: Path, told: Any) -> None:
     (tmp_path / "new.csv").write_text("t,x,mode,on\n0,1,push,True\n1,2,jump,True\n")
     assert run("filter", kit["model"], tmp_path / "new.csv") == 2
-    assert "column 'mode', row 1: required one of ['idle', 'pull', 'push'] as in training, received 'jump'" in told()
+    assert "line 3, column 'mode': required one of ['idle', 'pull', 'push'] as in training, received 'jump'" in told()
 
 
 def test_future_inputs_may_be_words(kit: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -405,7 +405,7 @@ def test_info_shows_the_alphabet(wards: tuple[Path, Path], capsys: pytest.Captur
 def test_a_symbol_that_was_not_seen_is_refused(wards: tuple[Path, Path], tmp_path: Path, told: Any) -> None:
     (tmp_path / "new.csv").write_text("patient,day,ward\n1,0,A\n1,1,D\n")
     assert run("filter", wards[1], tmp_path / "new.csv") == 2
-    assert "column 'ward', row 1: required one of ['A', 'B', 'C'], received 'D'" in told()
+    assert "line 3: required one of ['A', 'B', 'C'], received 'D'" in told()
 
 
 def test_whole_numbers_are_symbols_too(tmp_path: Path) -> None:

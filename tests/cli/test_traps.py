@@ -47,7 +47,7 @@ def test_mixed_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     path = tmp_path / "typo.csv"
     path.write_text("a,b\n1,2\n1o,3\n")
     assert run("fit", path, "-o", tmp_path / "m.psim") == 2
-    assert "column 'a', row 1: required a number, received '1o'" in capsys.readouterr().err
+    assert "line 3, column 'a': required a number, received '1o'" in capsys.readouterr().err
 
 
 def test_holes_in_time_become_rows_that_were_not_observed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,10 +63,10 @@ def test_holes_in_time_become_rows_that_were_not_observed(tmp_path: Path, capsys
     [
         ("t;a\n0;1,5\n1;2,5\n", "required a number with a decimal point, received '1,5', with other marks"),
         ("a,b\n1,5,2,5\n", "line 2: required 2 cells as in the header, received 4"),
-        ("t,a\n0,1\n2,1\n1,1\n", "row 2: required times that rise, received 1 after 2. Use --sort"),
+        ("t,a\n0,1\n2,1\n1,1\n", "line 4: required times that rise, received 1 after 2. Use --sort"),
         (
             "id,t,a\nx,0,1\ny,0,1\nx,0,2\n",
-            "'x', row 1: required one row for each time, received 0 twice. Use --duplicates mean",
+            "line 4: required one row for each time, received 0 twice. Use --duplicates mean",
         ),
         ("", "required a header and rows, received an empty file"),
         ("a,b\n", "required at least one row, received none"),

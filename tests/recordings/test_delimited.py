@@ -123,13 +123,13 @@ MARKED += ["\u22125", "1\u2019234.5", "12,5 %", "1,234,567.89", "1,5e3"]
 @pytest.mark.parametrize("cell", MARKED)
 def test_columns_of_numbers_with_marks_do_not_vanish(tmp_path: Path, cell: str) -> None:
     text = f"a;b\n1;{cell}\n2;{cell}\n3;NA\n4;{cell}\n"
-    with pytest.raises(DataError, match=r"a\.csv, column 'b', row 0: required a number"):
+    with pytest.raises(DataError, match=r"a\.csv, line 2, column 'b': required a number"):
         by_file(tmp_path, text.encode())
     refused_by_both(tmp_path, text, "required a number")
 
 
 def test_one_odd_word_does_not_hide_a_column_of_marked_numbers(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"column 'b', row 1: required a number.*'5%'"):
+    with pytest.raises(DataError, match=r"line 3, column 'b': required a number.*'5%'"):
         by_file(tmp_path, b"a;b\n1;-\n2;5%\n3;6%\n")
 
 

@@ -255,7 +255,7 @@ def test_dates_of_every_resolution(unit: str) -> None:
 
 def test_inputs_are_not_guessed_in_holes() -> None:
     frame = pd.DataFrame({"when": [0, 1, 3], "x": [1.0, 2, 3], "u": [1.0, 2, 3]})
-    with pytest.raises(DataError, match="trajectory 0, row 2: required inputs at every step, received a hole in time"):
+    with pytest.raises(DataError, match="trajectory 0, after frame row 1: required inputs at every step"):
         Trajectories.from_frame(frame, time="when", inputs=["u"])
     assert len(Trajectories.from_frame(frame, time="when", inputs=["u"], step=None).values) == 3
 

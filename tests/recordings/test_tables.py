@@ -83,10 +83,10 @@ def test_an_empty_line_of_a_single_column_is_a_missing_value(tmp_path: Path) -> 
         ("a,b\n1,2\n3\n", "line 3: required 2 cells as in the header, received 1: '3'"),
         ("a,b\n1,2\n3,4,5\n", "line 3: required 2 cells as in the header, received 3"),
         ("a,b\n1,5,2,5\n", "line 2: .*decimal points, not commas"),
-        ("a;b\n1;2\n1;2,5\n", "column 'b', row 1: .*decimal point, received '2,5'"),
-        ("a;b\n1,5;2,5\n", "column 'a', row 0: .*decimal point"),
-        ('a,b\n1,"1,234"\n', "column 'b', row 0: .*between thousands"),
-        ("a,b\n1,2\n3,oops\n5,6\n", "column 'b', row 1: required a number, received 'oops'"),
+        ("a;b\n1;2\n1;2,5\n", "line 3, column 'b': .*decimal point, received '2,5'"),
+        ("a;b\n1,5;2,5\n", "line 2, column 'a': .*decimal point"),
+        ('a,b\n1,"1,234"\n', "line 2, column 'b': .*between thousands"),
+        ("a,b\n1,2\n3,oops\n5,6\n", "line 3, column 'b': required a number, received 'oops'"),
         ("a,b,\n1,2,3\n", "column 3 without a name"),
         ("a,b\nx,y\n", "no channel left"),
         ("a,b\n1,inf\n", "finite"),
@@ -101,11 +101,11 @@ def test_csv_files_that_are_refused(tmp_path: Path, text: str, said: str) -> Non
 def test_csv_columns_that_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "id,t,x,word\na,0,1,up\na,0,2,down\n,1,2,down\n")
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"channels": ["word"]}, "column 'word', row 0: required a number, received 'up'"),
+        ({"channels": ["word"]}, "line 2, column 'word': required a number, received 'up'"),
         ({"channels": ["z"]}, r"required columns \['z'\]"),
-        ({"time": "word"}, "column 'word', row 0"),
-        ({"time": "t", "channels": ["x"]}, "trajectory 'a', row 1: required one row for each time"),
-        ({"id": "id", "channels": ["x"]}, "column 'id', frame row 2: required a trajectory id"),
+        ({"time": "word"}, r"line 2, column 'word'"),
+        ({"time": "t", "channels": ["x"]}, "trajectory 'a', .*a.csv, line 3: required one row for each time"),
+        ({"id": "id", "channels": ["x"]}, "line 4, column 'id': required a trajectory id"),
     ]
     for options, said in refused:
         with pytest.raises(DataError, match=said):
@@ -177,7 +177,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert (recordings.ids, recordings.names) == (("007", "7"), ("x", "on"))
     np.testing.assert_array_equal(recordings.values, [[1, 1], [3, 1], [np.nan, 0]])
     assert tables.read(path, channels=["x"], inputs=["on"]).n_inputs == 1
-    with pytest.raises(DataError, match="column 'word', row 0: required a number, received 'a'"):
+    with pytest.raises(DataError, match="row 0, column 'word': required a number, received 'a'"):
         tables.read(path, channels=["word"])
     with pytest.raises(DataError, match=r"b\.parquet: required a Parquet file"):
         tables.read(written(tmp_path / "b.parquet", b"PAR1"))
@@ -367,7 +367,7 @@ def test_several_paths(tmp_path: Path) -> None:
 def test_times_in_files(tmp_path: Path) -> None:
     """Holes become rows that were not observed; other formats need their name, and so does everything out of order."""
     path = written(tmp_path / "a.csv", "t,x\n31/12/2023 23:00,1\n01/01/2024 00:00,2\n01/01/2024 02:00,4\n")
-    with pytest.raises(DataError, match=r"a\.csv: column 't', row 0: required a time"):
+    with pytest.raises(DataError, match=r"a\.csv, line 2, column 't': required a time"):
         tables.read(path, time="t")
     values = tables.read(path, time="t", time_format="%d/%m/%Y %H:%M").values
     np.testing.assert_array_equal(values[:, 0], [1, 2, np.nan, 4])

@@ -121,7 +121,7 @@ def test_columns() -> None:
 )
 def test_columns_refused(column: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        times_of(column, where="here, ")
+        times_of(column, place="here, row {}".format)
 
 
 def test_seconds_across_a_change_of_the_clock() -> None:

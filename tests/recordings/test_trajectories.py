@@ -165,9 +165,9 @@ def test_times_rise_within_each_trajectory(Frame: Any, start: Any) -> None:
         return Trajectories.from_frame(frame, id="who", time="t", channels=["x"])
 
     assert_array_equal(packed(late, early, latest, latest).values[:, 0], [0, 3, 1, nan, 2])  # one row is missing
-    with refused("trajectory 'a', row 1: required times that rise, received ... after ... Pass sort=True"):
+    with refused("trajectory 'a', frame row 2: required times that rise, received ... after ... Pass sort=True"):
         packed(early, late, early, late)
-    with refused("trajectory 'a', row 1: required one row for each time, received ... twice. Pass duplicates='mean'"):
+    with refused("trajectory 'a', frame row 2: required one row for each time, ... twice. Pass duplicates='mean'"):
         packed(early, late, late, late)
     for row, times in enumerate([[early, None, late, late], [early, late, None, late]], 1):
         with refused(f"column 't', frame row {row}: required a time, received none. Drop the row"):

@@ -55,12 +55,13 @@ def forecast(model: Path, data: tuple[str, ...], output: Path | None, force: boo
     given = read_for(saved, data, others)
     several = len(given.data) > 1 or given.columns.id
     recording = next(iter(given.keys), "recording")
-    check_names([*([recording] if several else []), "step", *likeliest, *names])
+    times = given.coming(steps)
+    check_names([*([recording] if several else []), *times, "step", *likeliest, *names])
     rows, symbols = _predicted(saved, given, others)
     ids = given.data.ids or range(len(given.data))
     keys: dict[str, list[Any]] = {recording: [id for id in ids for _ in range(steps)]} if several else {}
-    keys |= {"step": [*range(1, steps + 1)] * len(given.data)} | dict(zip(likeliest, [symbols], strict=False))
-    write_table(output, keys, names, rows)
+    keys |= times | {"step": [*range(1, steps + 1)] * len(given.data)} | dict(zip(likeliest, [symbols], strict=False))
+    write_table(output, keys, names, rows, given.times)
 
 
 def _predicted(saved: Any, given: Any, others: dict[str, Any]) -> tuple[Any, list[Any]]:

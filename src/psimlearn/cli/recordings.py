@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +14,10 @@ from psimlearn.cli.guess import advice_on_times, guessed, known, parts_of_time, 
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
-from psimlearn.recordings.arranged import Arranged, Roles, arranged, words_as_symbols
-from psimlearn.recordings.categories import as_category
+from psimlearn.recordings.arranged import Arranged, Roles, arranged, words_as_symbols, words_in
 from psimlearn.recordings.cells import FIRST, Absent
+from psimlearn.recordings.entries import columns_like, wall_like
+from psimlearn.recordings.following import following
 from psimlearn.recordings.found import Files
 from psimlearn.recordings.regular import Timing
 from psimlearn.recordings.selection import MAX_BYTES, Selection, Table
@@ -61,6 +62,19 @@ class Recordings(NamedTuple):
     def times(self) -> list[str]:
         """The keys that are times."""
         return [name for name in (self.columns.time,) if name in self.keys]
+
+    def coming(self, steps: int) -> dict[str, list[Any]]:
+        """The times of the rows after each recording, written as its last time is; none if its rows have no step."""
+        data = self.data
+        names = parts_of_time(self.columns.time or "", list(self.keys))
+        if not names or data.times is None or data.step is None:
+            return {}
+        last = _seen(self.order)[data.offsets[1:] - 1]
+        wall = wall_like(data.times, self.keys[names[0]][last[0]])
+        times = following(data.times, data.offsets, data.step, steps, wall)
+        columns = [self.keys[name] for name in names]
+        found = columns_like(columns, np.repeat(last, steps).tolist(), times, self.columns.time_format)
+        return dict(zip(names, found, strict=True))
 
     @property
     def group_of(self) -> dict[Any, int] | None:
@@ -177,7 +191,11 @@ def _from_table(
     several = columns.id is not None or len(result.data) > 1
     keys = {name: table.kept[name] for name in ([key] if several else []) + parts}
     groups = None if columns.group is None else _groups(table, key, columns.group, result.data.ids or ())
-    return Recordings(result.data, columns, keys, result.source, _made(result, key, columns, several), groups)
+    made = _made(result, {name: table.kept[name] for name in parts}, columns.time_format)
+    if made and several:
+        lengths = result.data.lengths
+        made = {key: [id for id, n in zip(result.data.ids or (), lengths, strict=True) for _ in range(n)]} | made
+    return Recordings(result.data, columns, keys, result.source, made, groups)
 
 
 def _selection(columns: Columns, present: Sequence[str]) -> Selection:
@@ -210,11 +228,7 @@ def _with_first_as_time(columns: Columns, reading: Reading) -> Columns:
 
 def _roles(table: Table, key: str, columns: Columns, alphabet: Alphabet | None) -> Roles:
     """The meaning of the columns, with all channels and all words of inputs known."""
-    categories = {
-        name: as_category(_words(table, name, columns), name, "--inputs")
-        for name in (*columns.inputs, *columns.categories)
-        if name in table.kept
-    }
+    categories = words_in(table, (*columns.inputs, *columns.categories), columns.categories, "--inputs")
     if columns.symbols:
         found = alphabet or Alphabet.of([words_as_symbols(table.kept[columns.symbols])])
         return Roles(key, columns.time, (columns.symbols,), columns.inputs, columns.hints, found, categories)
@@ -228,19 +242,22 @@ def _roles(table: Table, key: str, columns: Columns, alphabet: Alphabet | None) 
     return Roles(key, columns.time, channels, columns.inputs, columns.hints, None, categories)
 
 
-def _words(table: Table, name: str, columns: Columns) -> Alphabet:
-    """The words of an input: those that a model has learnt, or those of the column."""
-    known = columns.categories.get(name)
-    return Alphabet.of([words_as_symbols(table.kept[name])]) if known is None else Alphabet(tuple(known))
-
-
-def _made(result: Arranged, key: str, columns: Columns, several: bool) -> dict[str, list[Any]]:
-    """The ids and times of all packed rows."""
-    data, times = result.data, result.data.times
-    if times is None or (result.source >= 0).all():
+def _made(result: Arranged, written: Mapping[str, list[Any]], format: str | None) -> dict[str, list[Any]]:
+    """The times of all packed rows: as the file writes them, and in rows that it lacks as in the row before."""
+    times, source = result.data.times, result.source
+    if times is None or (source >= 0).all():
         return {}
-    ids = {key: [id for id, n in zip(data.ids or (), data.lengths, strict=True) for _ in range(n)]} if several else {}
-    return ids | {columns.time or "time": [times.shown(row) for row in range(len(data.values))]}
+    found = columns_like(list(written.values()), _seen(source).tolist(), times, format)
+    for column, cells in zip(written.values(), found, strict=True):
+        for row in np.flatnonzero(source >= 0).tolist():
+            cells[row] = column[source[row]]
+    return dict(zip(written, found, strict=True))
+
+
+def _seen(source: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
+    """The last row of the file up to each packed row; the first row where there is none."""
+    places = np.maximum.accumulate(np.where(source >= 0, np.arange(len(source)), 0))
+    return np.asarray(np.maximum(source[places], 0))
 
 
 def _groups(table: Table, key: str, name: str, ids: Sequence[Any]) -> list[Any]:

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ AT_ONCE = 500
 LATER = (429, 503, 507)
 """Answers after which a request is sent again: the server is full, or its disk."""
 LONGEST_PAUSE = 30.0
+LARGEST = 2**63
+"""Whole numbers of JSON that the server reads are smaller than this."""
 
 Row = dict[str, Any]
 
@@ -151,7 +154,7 @@ def _rows(source: int, header: Sequence[str] | None) -> Iterator[list[Row]]:
                 continue
             first = lines[0] or ""
             if first.lstrip().startswith("{"):
-                read = json.loads
+                read = _json
             else:
                 read = _csv(first, header)
                 lines = lines if header else lines[1:]
@@ -163,8 +166,10 @@ def _rows(source: int, header: Sequence[str] | None) -> Iterator[list[Row]]:
 def _row(read: Callable[[str], Any], line: str) -> Row | None:
     """The row of a line; None, and a message, for a line that is no row."""
     from psimlearn.errors import DataError
+    from psimlearn.recordings.cells import check_encoding
 
     try:
+        check_encoding(line)
         row = read(line)
         if isinstance(row, dict):
             return row
@@ -175,29 +180,50 @@ def _row(read: Callable[[str], Any], line: str) -> Row | None:
     return None
 
 
+def _json(line: str) -> Any:
+    """A JSON line; NaN is null, and a number that is infinite or too large for the server goes on as text."""
+
+    def constant(word: str) -> str | None:
+        return None if word == "NaN" else word
+
+    def fraction(text: str) -> float | str:
+        return value if isfinite(value := float(text)) else text
+
+    return json.loads(line, parse_constant=constant, parse_float=fraction, parse_int=_as_written)
+
+
 def _csv(first_line: str, header: Sequence[str] | None) -> Callable[[str], Row]:
-    """A reader of CSV lines: numbers become numbers, empty cells null, and other texts stay."""
+    """A reader of CSV lines."""
     from psimlearn.errors import DataError
-    from psimlearn.recordings.cells import MISSING, cells_of, header_of
+    from psimlearn.recordings.cells import cells_of, header_of
 
     names, delimiter, _ = header_of(first_line, "standard input", header)
-
-    def cell(text: str) -> Any:
-        text = text.strip()
-        if text.lower() in MISSING:
-            return None
-        try:
-            return float(text)
-        except ValueError:
-            return text
 
     def read(line: str) -> Row:
         cells = cells_of(line, delimiter)
         if len(cells) != len(names):
             raise DataError(f"required {len(names)} cells as in the header, received {len(cells)}.")
-        return dict(zip(names, map(cell, cells), strict=True))
+        return dict(zip(names, map(_as_written, cells), strict=True))
 
     return read
+
+
+def _as_written(text: str) -> Any:
+    """A cell so that JSON loses nothing: a number where JSON writes it as it is written here, null where it is empty.
+
+    Every other cell stays text, because its column decides what it means: 007 is an id, a word or a number, and
+    "true", "NA" and "inf" are no numbers in a column of words. The server knows the columns, and reads a text as a
+    cell of CSV.
+    """
+    text = text.strip()
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        if repr(value) == text and abs(value) < LARGEST:
+            return value
+    return text or None
 
 
 def _by_stream(rows: Sequence[Row], stream: str | None, id: str) -> Mapping[str, list[Row]]:
@@ -209,6 +235,5 @@ def _by_stream(rows: Sequence[Row], stream: str | None, id: str) -> Mapping[str,
             raise click.ClickException(
                 f"required a column {id!r} that names the stream, or --stream, received neither."
             )
-        name = str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
-        found.setdefault(name, []).append(row)
+        found.setdefault(str(name), []).append(row)
     return found

@@ -16,6 +16,7 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.found import files_of
 from psimlearn.recordings.selection import MAX_BYTES
 from psimlearn.recordings.shards import Shards
+from psimlearn.recordings.tables import words_of_files
 from psimlearn.recordings.trajectories import Trajectories
 
 __all__ = ["outputs_of", "shards_for", "sourced"]
@@ -55,13 +56,16 @@ def _shards_of(data: Sequence[str], columns: Columns, reading: Reading) -> tuple
     files = files_of(list(data))
     first = recordings([str(files[0])], columns, reading)
     found = first.columns
-    if found.categories or "," in (found.time or ""):
+    if "," in (found.time or ""):
         raise DataError(
-            f"{files[0]}: required inputs of numbers and a time in one column with --shards, received words or two "
-            "columns. Write these columns anew, or leave them out with --exclude."
+            f"{files[0]}: required a time in one column with --shards, received two columns. Write them anew as one, "
+            "or leave them out with --exclude."
         )
     if found.channels is None:
         return Shards.from_files(files, array=reading.array), found
+    if found.categories:
+        words = words_of_files(files, tuple(found.categories), reading.header, found.missing)
+        found = found._replace(categories=words)
     return Shards.from_files(files, **_options(found, reading, first.data.step)), found
 
 
@@ -83,7 +87,7 @@ def _options(columns: Columns, reading: Reading, step: float | None) -> dict[str
     by_name = {name: getattr(columns, name) for name in ("id", "time", "channels", "inputs", "hints", "missing")}
     by_reading = {name: getattr(reading, name) for name in ("header", "duplicates", "sort", "resample")}
     known = reading.step if step is None else step
-    return by_name | by_reading | {"time_format": columns.time_format, "step": known}
+    return by_name | by_reading | {"time_format": columns.time_format, "step": known, "words": columns.categories}
 
 
 def _engine_of(workers: int | None, address: str | None) -> Any:

@@ -27,6 +27,8 @@ AT_ONCE = 1 << 18
 """The most bytes read at a time: lines that are ready are answered together."""
 LONGEST = 1 << 24
 """A line of more bytes than this is left out."""
+MOST_TOLD = 1000
+"""Different notes that are remembered, so that each is told once; a hostile sender must not fill the memory."""
 
 
 def stream(
@@ -185,6 +187,8 @@ class Responder:
         self.blank_is_row = not self.json and wanted.names == wanted.channels[:1] and not self.keys
         self.sessions = Sessions(filter, steps, wanted.step, alarm)
         self.lookout = Lookout(filter)
+        self.told: set[str] = set()
+        """Notes on the form of rows: a sender gives all its rows one form, so each is told once."""
 
     @property
     def opening(self) -> bytes:
@@ -237,6 +241,9 @@ class Responder:
             if line is None:
                 raise DataError(f"required at most {LONGEST} bytes, received more.")
             row = self.read(line, complain)
+            if row.note and row.note not in self.told and len(self.told) < MOST_TOLD:
+                self.told.add(row.note)
+                complain(f"{row.note} This is told once.")
             return row, self.sessions.take(row, self.n_channels, complain)
         except (DataError, ArithmeticError, np.linalg.LinAlgError) as error:
             say(f"line {number}: {error} Left out.")

@@ -162,7 +162,7 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         if isinstance(X, Shards):
             with mostly_one_thread():
-                result, roles = learnt_from_shards(self, X, groups, checkpoint, engine, sample_rows), None
+                result, roles = learnt_from_shards(self, X, groups, checkpoint, engine, sample_rows)
         else:
             check_without_shards(engine, sample_rows)
             data = learnt_from(self, X, is_symbolic(self.features))

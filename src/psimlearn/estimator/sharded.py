@@ -14,6 +14,7 @@ from psimlearn.estimator.scores import SquareSums, square_sums
 from psimlearn.filter import Filter
 from psimlearn.recordings.catalogue import catalogued, drawn
 from psimlearn.recordings.passes import Engine, InTurn, Pass, Portion, plus, silent
+from psimlearn.recordings.roles import Roles
 from psimlearn.recordings.shards import Shards
 
 __all__ = ["check_without_shards", "learnt_from_shards", "score_of_shards"]
@@ -30,8 +31,8 @@ def check_without_shards(engine: Any, sample_rows: Any) -> None:
 
 def learnt_from_shards(
     model: Any, shards: Shards, groups: Any, checkpoint: Any, engine: Any, sample_rows: Any
-) -> Fitted:
-    """Read the catalogue of shards, choose on a sample, train on all."""
+) -> tuple[Fitted, Roles | None]:
+    """Read the catalogue of shards, choose on a sample, train on all; and the meaning of the columns."""
     if groups is not None:
         raise SettingsError("groups: required none with shards, received some. Fit a part of the recordings in memory.")
     engine, watch = _engine_of(engine), watch_of(model.verbose)
@@ -42,7 +43,7 @@ def learnt_from_shards(
     model.step_ = catalogue.step
     settings = interpreted(model.get_params(deep=False), drawn(catalogue, 1, 0))
     with checkpointed(checkpoint, catalogue, settings, f"{rows} rows", model.random_state, watch) as (journal, seed):
-        return fitted_on_shards(catalogue, settings, seed, watch, engine, rows, journal)
+        return fitted_on_shards(catalogue, settings, seed, watch, engine, rows, journal), catalogue.roles
 
 
 def _engine_of(engine: Any) -> Engine:

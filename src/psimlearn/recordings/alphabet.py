@@ -4,7 +4,7 @@ A row of probabilities has the same form, so a symbol that was not observed can 
 as a number can.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -63,22 +63,28 @@ class Alphabet:
         """The number of symbols, V."""
         return len(self.symbols)
 
-    def codes(self, sequence: Any, where: str = "sequence") -> Int[np.ndarray, " T"]:
+    def codes(
+        self, sequence: Any, where: str = "sequence", place: Callable[[int], str] = "row {}".format
+    ) -> Int[np.ndarray, " T"]:
         """The place of each symbol in the alphabet; -1 where it was not observed (None or NaN)."""
         unseen = None if self.other is None else self._place[self.other]
         codes = [self._place.get(symbol, unseen) for symbol in _symbols(sequence, where)]
         if None in codes:
             row = codes.index(None)
             raise DataError(
-                f"{where}, row {row}: required one of {list(self.symbols)!r:.200}, received "
+                f"{where}, {place(row)}: required one of {list(self.symbols)!r:.200}, received "
                 f"{list(_symbols(sequence, where))[row]!r}. Give None for a symbol that was not observed, or learn "
                 "from Trajectories.of_symbols(.., other=..) to have a symbol for all others."
             )
         return np.array(codes, dtype=np.int64)
 
-    def one_hot(self, sequence: Any, where: str = "sequence") -> Float[np.ndarray, "T v"]:
+    def one_hot(
+        self, sequence: Any, where: str = "sequence", place: Callable[[int], str] = "row {}".format
+    ) -> Float[np.ndarray, "T v"]:
         """One row for each symbol, with a one in its column; NaN where it was not observed."""
-        return self._rows.take(self.codes(sequence, where), axis=0)  # the code -1 takes the last row, which is NaN
+        return self._rows.take(
+            self.codes(sequence, where, place), axis=0
+        )  # the code -1 takes the last row, which is NaN
 
     @cached_property
     def _place(self) -> dict[Any, int]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
-from psimlearn.recordings.categories import one_hot
+from psimlearn.recordings.categories import as_category, one_hot
 from psimlearn.recordings.cells import MISSING
 from psimlearn.recordings.regular import Timing, check_inputs, regular
 from psimlearn.recordings.selection import Table
@@ -15,7 +15,7 @@ from psimlearn.recordings.times import times_of
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float, Int
 
-__all__ = ["Arranged", "Roles", "arranged", "words_as_symbols"]
+__all__ = ["Arranged", "Roles", "arranged", "words_as_symbols", "words_in"]
 
 
 class Roles(NamedTuple):
@@ -50,7 +50,7 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
         timing: the step, and how to mend duplicates, unsorted rows and other rates.
         time_format: how times are written, as in `datetime.strptime`; by default as numbers or in ISO 8601.
     """
-    groups = _rows_by_id(table.kept[roles.id], roles.id)
+    groups = _rows_by_id(table, roles.id)
     order = next(iter(groups.values())) if len(groups) == 1 else np.concatenate(list(groups.values()))
     offsets = np.cumsum([0, *map(len, groups.values())])
     ids = tuple(groups)
@@ -59,13 +59,15 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
     if len(groups) > 1:  # else the rows are in order, and a copy of them may fill the memory
         values = values[order]
     if roles.time is not None:
-        column = [table.kept[roles.time][row] for row in order]
-        found = times_of(column, time_format, f"column {roles.time!r}, ")
-        made = regular(values, found, offsets, timing, lambda i: f"trajectory {ids[i]!r}")
+        column = table.kept[roles.time]
+        found = times_of(column, time_format, lambda row: f"{table.place(row)}, column {roles.time!r}")
+        found = found._replace(ticks=found.ticks[order])
+        called = [f"trajectory {id!r}" for id in ids]
+        made = regular(values, found, offsets, timing, called.__getitem__, lambda row: table.place(int(order[row])))
         values, offsets, times, step = made.values, made.offsets, made.times, made.step
         source = np.where(made.source < 0, -1, order[made.source])
     observed, inputs, hints = np.split(values, np.cumsum([part.shape[1] for part in parts[:2]]), axis=1)
-    check_inputs(inputs, source, offsets, ids)
+    check_inputs(inputs, source, offsets, ids, table.place)
     symbolic = roles.alphabet is not None
     data = Trajectories(
         observed,
@@ -81,8 +83,9 @@ def arranged(table: Table, roles: Roles, timing: Timing = Timing(), time_format:
     return Arranged(data, source)
 
 
-def _rows_by_id(cells: Sequence[Hashable], name: str) -> dict[Any, Int[np.ndarray, " T"]]:
+def _rows_by_id(table: Table, name: str) -> dict[Any, Int[np.ndarray, " T"]]:
     """The table's rows of each recording, by id."""
+    cells: Sequence[Hashable] = table.kept[name]
     column = np.empty(len(cells), dtype=object)
     column[:] = cells
     edges = np.flatnonzero(column[1:] != column[:-1]) + 1  # rows of one recording follow each other, as a rule
@@ -91,8 +94,8 @@ def _rows_by_id(cells: Sequence[Hashable], name: str) -> dict[Any, Int[np.ndarra
         rows.setdefault(cells[run[0]], []).append(run)
     if None in rows:
         raise DataError(
-            f"column {name!r}, frame row {rows[None][0][0]}: required a trajectory id, received an empty cell. Fill it "
-            "in or drop the row."
+            f"{table.place(int(rows[None][0][0]))}, column {name!r}: required a trajectory id, received an empty cell. "
+            "Fill it in or drop the row."
         )
     return {id: runs[0] if len(runs) == 1 else np.concatenate(runs) for id, runs in rows.items()}
 
@@ -107,7 +110,7 @@ def _channels(table: Table, roles: Roles) -> Float[np.ndarray, "rows n"]:
     if roles.alphabet is None:
         return _encoded(table, roles.channels, roles.categories)
     (name,) = roles.channels
-    return roles.alphabet.one_hot(words_as_symbols(table.kept[name], roles.alphabet), f"column {name!r}")
+    return roles.alphabet.one_hot(words_as_symbols(table.kept[name], roles.alphabet), f"column {name!r}", table.place)
 
 
 def _encoded(table: Table, names: Sequence[str], categories: Mapping[str, Alphabet]) -> Float[np.ndarray, "rows _"]:
@@ -116,7 +119,7 @@ def _encoded(table: Table, names: Sequence[str], categories: Mapping[str, Alphab
         return table.numbers(names)
     return np.concatenate(
         [
-            one_hot(words_as_symbols(table.kept[name], categories[name]), categories[name], name)
+            one_hot(words_as_symbols(table.kept[name], categories[name]), categories[name], name, table.place)
             if name in categories
             else table.numbers([name])
             for name in names
@@ -129,6 +132,21 @@ def _names(roles: Roles) -> tuple[str, ...]:
     """The name of each channel."""
     words = {name: [f"{name}={word}" for word in found.symbols] for name, found in roles.categories.items()}
     return tuple(each for name in roles.channels for each in words.get(name, [name]))
+
+
+def words_in(
+    table: Table, inputs: Sequence[str], known: Mapping[str, Sequence[str | int]], option: str = "inputs"
+) -> dict[str, Alphabet]:
+    """The words of each input that holds words: those that are known, or those of the table."""
+    return {
+        name: as_category(
+            Alphabet(tuple(known[name])) if name in known else Alphabet.of([words_as_symbols(table.kept[name])]),
+            name,
+            option,
+        )
+        for name in inputs
+        if name in table.kept
+    }
 
 
 def words_as_symbols(cells: Sequence[Any], alphabet: Alphabet | None = None) -> list[Any]:

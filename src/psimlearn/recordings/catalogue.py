@@ -12,6 +12,7 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.completeness import complete
 from psimlearn.recordings.order import Key, content_keys
 from psimlearn.recordings.passes import Engine, Pass, Portion, Tell
+from psimlearn.recordings.roles import Roles
 from psimlearn.recordings.shards import Shards
 from psimlearn.recordings.steps import check_step
 from psimlearn.recordings.trajectories import Trajectories
@@ -45,6 +46,8 @@ class Catalogue(NamedTuple):
     step: float | None
     fingerprint: str
     """Stands for the contents of all recordings."""
+    roles: Roles | None = None
+    """The meaning of the columns, for a model to remember."""
 
     @property
     def rows(self) -> int:
@@ -81,6 +84,7 @@ class _Facts(NamedTuple):
     ids: tuple[Any, ...] | None
     columns: tuple[int, int, int, tuple[str, ...] | None]
     step: float | None
+    roles: Roles | None
 
 
 def catalogued(shards: Shards, engine: Engine, tell: Tell) -> Catalogue:
@@ -104,6 +108,7 @@ def catalogued(shards: Shards, engine: Engine, tell: Tell) -> Catalogue:
         *parts[0].columns,
         parts[0].step,
         blake2b(b"".join(content for _, content in sorted(keys))).hexdigest(),
+        parts[0].roles,
     )
 
 
@@ -151,7 +156,8 @@ def _facts(_: None, portion: Portion) -> tuple[_Facts, ...]:
     missing = np.add.reduceat(np.isnan(data.values).sum(axis=1), data.offsets[:-1])
     columns = (data.n_channels, data.n_inputs, data.n_hints, data.names)
     lengths, keys, whole = tuple(data.lengths.tolist()), tuple(content_keys(data)), tuple(complete(data).tolist())
-    return (_Facts(portion.shard, lengths, keys, tuple(missing.tolist()), whole, data.ids, columns, data.step),)
+    beside = (data.ids, columns, data.step, data.roles)
+    return (_Facts(portion.shard, lengths, keys, tuple(missing.tolist()), whole, *beside),)
 
 
 def _check_same(parts: Sequence[_Facts], shards: Shards) -> None:
@@ -163,7 +169,18 @@ def _check_same(parts: Sequence[_Facts], shards: Shards) -> None:
                 f"{shards.called(part.shard)}: required the columns of {shards.called(first.shard)}, "
                 f"{_columns(first)}, received {_columns(part)}. Name the channels that all shards have."
             )
+        if _words(part) != _words(first):
+            raise DataError(
+                f"{shards.called(part.shard)}: required inputs with the words of {shards.called(first.shard)}, "
+                f"{_words(first)!s:.300}, received {_words(part)!s:.300}. Name the words of all shards: "
+                "Shards.from_files(.., inputs=.., words={name: [..]})."
+            )
         check_step(first.step, part.step, max(part.lengths), f"{shards.called(part.shard)}: ")
+
+
+def _words(part: _Facts) -> dict[Any, list[Any]]:
+    """The words of each input that holds words: an input has a column for each of them."""
+    return {} if part.roles is None else {name: list(words.symbols) for name, words in part.roles.categories.items()}
 
 
 def _columns(part: _Facts) -> str:

@@ -1,6 +1,6 @@
 """Inputs that hold words: an input for each word, which is 1 at the rows that have the word and 0 elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,22 @@ def as_category(words: Alphabet, name: Any, option: str = "the inputs") -> Alpha
     return words
 
 
-def one_hot(cells: Sequence[Any], words: Alphabet, name: Any) -> Float[np.ndarray, "rows words"]:
-    """An input for each word. A word that was not there in training is refused: its effect is unknown."""
+def one_hot(
+    cells: Sequence[Any], words: Alphabet, name: Any, place: Callable[[int], str]
+) -> Float[np.ndarray, "rows words"]:
+    """An input for each word. A word that was not there in training is refused: its effect is unknown.
+
+    Args:
+        cells: a column of words.
+        words: those of training.
+        name: the column in an error message.
+        place: a row in an error message.
+    """
     known = {*words.symbols, None}
     unknown = next((row for row, cell in enumerate(cells) if cell not in known), None)
     if unknown is not None and words.other is None:
         raise DataError(
-            f"column {name!r}, row {unknown}: required one of {list(words.symbols)!r:.200} as in training, received "
+            f"{place(unknown)}, column {name!r}: required one of {list(words.symbols)!r:.200} as in training, received "
             f"{cells[unknown]!r:.80}. The model has not learnt what this word does: correct it, or fit again with "
             "recordings that have it."
         )

@@ -10,7 +10,7 @@ from psimlearn.recordings.arrays import is_number
 from psimlearn.recordings.times import Times, times_of
 from psimlearn.shapes import Bool, Float
 
-__all__ = ["called", "column_times", "holds_words", "missing", "numbers", "words"]
+__all__ = ["called", "column_times", "holds_numbers", "holds_words", "missing", "numbers", "words"]
 
 
 def called(column: "nw.Series[Any]") -> str:
@@ -42,6 +42,13 @@ def holds_words(column: "nw.Series[Any]") -> bool:
     return column.dtype in (nw.String, nw.Categorical, nw.Enum)
 
 
+def holds_numbers(column: "nw.Series[Any]") -> bool:
+    """Whether a column holds numbers, or true and false, at least one of them if the library has no type for it."""
+    if column.dtype == nw.Object:
+        return not column.is_null().all() and not holds_words(column)
+    return column.dtype.is_numeric() or column.dtype == nw.Boolean
+
+
 def words(column: "nw.Series[Any]") -> list[Any]:
     """The cells of a column of words; None where there is none."""
     return [None if absent else cell for cell, absent in zip(column.to_list(), missing(column), strict=True)]
@@ -61,17 +68,21 @@ def column_times(column: "nw.Series[Any]", format: Any, where: str) -> Times:
         format: how texts are written; None for numbers and ISO 8601.
         where: words before an error message.
     """
-    where = f"{where}{called(column)}, frame "
+    where = f"{where}{called(column)}, frame row"
     absent = missing(column)
     if absent.any():
-        raise DataError(f"{where}row {int(np.argmax(absent))}: required a time, received none. Drop the row.")
+        raise DataError(f"{where} {int(np.argmax(absent))}: required a time, received none. Drop the row.")
+
+    def place(row: int) -> str:
+        return f"{where} {row}"
+
     kind = column.dtype
     if kind == nw.Duration:
         return Times(column.dt.total_nanoseconds().to_numpy().astype(np.int64), "duration")
     if kind == nw.Datetime or kind == nw.Date:
         stamps = column.cast(nw.Datetime("us")) if kind == nw.Date else column
         seconds = stamps.dt.timestamp("ms").to_numpy().astype(np.int64) // 1000
-        times_of(seconds.astype("M8[s]"), where=where)  # an error for a year that nanoseconds cannot hold
+        times_of(seconds.astype("M8[s]"), place=place)  # an error for a year that nanoseconds cannot hold
         zoned = getattr(kind, "time_zone", None) is not None
         return Times(stamps.dt.timestamp("ns").to_numpy().astype(np.int64), "instant" if zoned else "local")
-    return times_of(column.to_numpy() if kind.is_numeric() else column.to_list(), format, where)
+    return times_of(column.to_numpy() if kind.is_numeric() else column.to_list(), format, place)

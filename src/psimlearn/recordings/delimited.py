@@ -9,6 +9,7 @@ import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedReader, RawIOBase, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,9 @@ def read_csv(file: Path, header: Header, wanted: Selection) -> Table:
             column += cells[places[name] :: n]
         for name, numbers in parts.items():
             numbers.append(numbers_in(cells[places[name] :: n], wanted.absent))
+    called = partial(_called, file, header)
     columns = {
-        name: joined(found, f"{file}, column {name!r}", text_allowed=name not in wanted.numbers)
-        for name, found in parts.items()
+        name: joined(found, name, called, text_allowed=name not in wanted.numbers) for name, found in parts.items()
     }
     words = [name for name, column in columns.items() if column is None]
     table = table_of(
@@ -63,8 +64,25 @@ def read_csv(file: Path, header: Header, wanted: Selection) -> Table:
         {name: column for name, column in columns.items() if column is not None},
         {name: _blank_as_none(kept[name]) for name in kept if name in texts or name in words},
         tuple(name for name in words if name not in wanted.either),
+        called,
     )
     return _without_nameless(file, table, [name for name in blank if name not in (*wanted.kept, FIRST)])
+
+
+def _called(file: Path, header: Header, row: int) -> str:
+    """The line of a row, for an error message: the file is read again, as lines of all rows would fill the memory."""
+    with _opened(file) as stream:
+        for number, line in enumerate(stream, 1):
+            if number > header.n_lines and _is_row(line.rstrip("\n"), header):
+                row -= 1
+                if row < 0:
+                    return f"{file}, line {number}"
+    return str(file)
+
+
+def _is_row(line: str, header: Header) -> bool:
+    """Whether a line is a row; in a file of one column an empty line is a value that was not observed."""
+    return len(header.names) == 1 or bool(line.strip(" "))
 
 
 def _cells(file: Path, header: Header) -> Iterator[list[str]]:
@@ -81,13 +99,12 @@ def _cells(file: Path, header: Header) -> Iterator[list[str]]:
 def _cells_in(lines: Sequence[str], header: Header, file: Path, number: int) -> list[str]:
     """The cells of some lines, the first of which has this number."""
     delimiter, n = header.delimiter, len(header.names)
-    # in a file of one column an empty line is a value that was not observed
-    rows = lines if n == 1 else [line for line in lines if line.strip(" ")]
+    rows = [line for line in lines if _is_row(line, header)]
     if rows and all(line.count(delimiter) == n - 1 and '"' not in line for line in rows):
         return delimiter.join(rows).split(delimiter)
     cells = []
     for i, line in enumerate(lines, number):
-        if n == 1 or line.strip(" "):
+        if _is_row(line, header):
             row = cells_of(line, delimiter, f"{file}, line {i}: ")
             _check_count(file, i, line, len(row), n)
             cells += row

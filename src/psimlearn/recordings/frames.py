@@ -1,6 +1,7 @@
 """Data frames, pandas or polars, as packed arrays: a long frame, a frame for each recording, or one recording."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.categories import one_hot, words_of
-from psimlearn.recordings.columns import called, column_times, holds_words, missing, numbers, words
+from psimlearn.recordings.columns import called, column_times, holds_numbers, holds_words, missing, numbers, words
 from psimlearn.recordings.index import from_index
 from psimlearn.recordings.names import IDS, TIMES, listed, looks_like, places
 from psimlearn.recordings.packing import Packed
@@ -76,6 +77,7 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
     keys, order = list(groups), np.concatenate(list(groups.values()))
     offsets = np.cumsum([0, *map(len, groups.values())])
     times = _times(tables, roles)
+    called_row = partial(_called_row, [len(table.columns) for table in tables])
     source, step = order, None
     if times is None:
         values, step = values[order], _step_alone(timing, strict)
@@ -83,13 +85,15 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         ordered = times._replace(ticks=times.ticks[order])
         try:
             names = [f"trajectory {key!r}" for key in keys]
-            values, offsets, step, source, times = regular(values[order], ordered, offsets, timing, names.__getitem__)
+            values, offsets, step, source, times = regular(
+                values[order], ordered, offsets, timing, names.__getitem__, lambda row: called_row(int(order[row]))
+            )
         except DataError as error:
             hint = " These are arguments of Trajectories.from_frame." if strict else ""
             raise DataError(f"{error}{hint}") from None
         source = np.where(source < 0, -1, order[source])
     parts = np.split(values, np.cumsum([len(channels), roles.n_inputs]), axis=1)
-    check_inputs(parts[1], source, offsets, keys)
+    check_inputs(parts[1], source, offsets, keys, called_row)
     packed = Packed(
         parts[0],
         offsets,
@@ -174,7 +178,7 @@ def _channels(table: _Table, roles: Roles, strict: bool) -> list[Any]:
     """Every column that nothing else was named for: of numbers, or with `strict`, whatever they hold."""
     free = [name for name in table.columns.columns if name not in roles.beside]
     _check_meaning(table, free)
-    return free if strict else [name for name in free if table.columns.get_column(name).dtype.is_numeric()]
+    return free if strict else [name for name in free if holds_numbers(table.columns.get_column(name))]
 
 
 def _no_channels(table: _Table) -> DataError:
@@ -240,6 +244,13 @@ def _grouped(tables: list[_Table]) -> dict[Any, Int[np.ndarray, " T"]]:
     return {key: np.array(members) for key, members in rows.items()}
 
 
+def _called_row(lengths: Sequence[int], row: int) -> str:
+    """A row of all frames one below the other, in the words of an error message: its place in its own frame."""
+    ends = np.cumsum(lengths)
+    i = int(np.searchsorted(ends, row, side="right"))
+    return f"frame row {row - ends[i] + lengths[i]}"
+
+
 def _with_categories(tables: list[_Table], roles: Roles) -> Roles:
     """The words of all inputs that hold words; those of a model stay as they are."""
     columns = {name: [table.columns.get_column(name) for table in tables] for name in roles.inputs}
@@ -257,7 +268,10 @@ def _columns(table: _Table, names: Sequence[Any], roles: Roles) -> Float[np.ndar
     for name in names:
         column = table.columns.get_column(name)
         known = roles.categories.get(name)
-        parts.append(numbers(column, table.where)[:, None] if known is None else one_hot(words(column), known, name))
+        if known is None:
+            parts.append(numbers(column, table.where)[:, None])
+        else:
+            parts.append(one_hot(words(column), known, name, lambda row: f"{table.where}frame row {row}"))
     return np.concatenate(parts, axis=1)
 
 

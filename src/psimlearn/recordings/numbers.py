@@ -1,7 +1,7 @@
 """Columns of text as numbers, by the rules of `cells`, many cells at a time."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -72,7 +72,9 @@ def _one_by_one(cells: Sequence[str], absent: Absent) -> Numbers:
     )
 
 
-def joined(parts: Sequence[Numbers], where: str, *, text_allowed: bool) -> Float[np.ndarray, " rows"] | None:
+def joined(
+    parts: Sequence[Numbers], name: str, place: Callable[[int], str], *, text_allowed: bool
+) -> Float[np.ndarray, " rows"] | None:
     """A whole column as numbers; None for a column of words, if it may hold words.
 
     One word among numbers is a mistake in any column, and so is a column that mostly holds numbers with other marks,
@@ -80,7 +82,8 @@ def joined(parts: Sequence[Numbers], where: str, *, text_allowed: bool) -> Float
 
     Args:
         parts: all parts of the column, in their order.
-        where: the file and the column in error messages.
+        name: the column in error messages.
+        place: a row in error messages.
         text_allowed: whether the column may hold words.
     """
     n_words = sum(part.n_words for part in parts)
@@ -93,4 +96,4 @@ def joined(parts: Sequence[Numbers], where: str, *, text_allowed: bool) -> Float
         mistakes = [part.marked for part in parts]  # among words, an odd number is no mistake
     starts = [0, *accumulate(len(part.values) for part in parts)]
     row, text = next((start + cell[0], cell[1]) for start, cell in zip(starts, mistakes, strict=False) if cell)
-    raise DataError(f"{where}, row {row}: {what_is_wrong(text)}")
+    raise DataError(f"{place(row)}, column {name!r}: {what_is_wrong(text)}")

@@ -10,6 +10,7 @@ from psimlearn.errors import DataError
 from psimlearn.extras import imported
 from psimlearn.recordings.cells import FIRST, Header
 from psimlearn.recordings.selection import MAX_BYTES, TOO_LARGE, Selection, Table, check_size, table_of
+from psimlearn.recordings.times import clock_text
 
 __all__ = ["read_parquet", "read_schema"]
 
@@ -42,7 +43,7 @@ def read_parquet(file: Path, wanted: Selection) -> Table:
     kept = {name: _values(column) for name, column in columns.items() if name in texts}
     numbers = {name: _numbers(file, name, column, wanted) for name, column in columns.items() if name not in texts}
     left_out = tuple(name for name in kinds if name not in taken and name not in wanted.excluded)
-    return table_of(table.num_rows, numbers, kept, left_out if wanted.rest else ())
+    return table_of(table.num_rows, numbers, kept, left_out if wanted.rest else (), f"{file}, row {{}}".format)
 
 
 def _is_taken(kind: Any, name: str, wanted: Selection) -> bool:
@@ -69,9 +70,10 @@ def _numbers(file: Path, name: str, column: Any, wanted: Selection) -> np.ndarra
     """A column as float64, NaN where nothing was observed."""
     pa = imported("pyarrow", "data")
     if not _is_number(column.type):
-        row = next((row for row, cell in enumerate(column.to_pylist()) if cell is not None), 0)
+        cells = _values(column)
+        row = next((row for row, cell in enumerate(cells) if cell is not None), 0)
         raise DataError(
-            f"{file}, column {name!r}, row {row}: required a number, received {str(column[row].as_py())[:80]!r}. "
+            f"{file}, row {row}, column {name!r}: required a number, received {str(cells[row])[:80]!r}. "
             "Convert the column, or leave it out of channels, inputs and hints."
         )
     if pa.types.is_boolean(column.type):
@@ -84,6 +86,8 @@ def _numbers(file: Path, name: str, column: Any, wanted: Selection) -> np.ndarra
 def _values(column: Any) -> list[Any]:
     """A column as Python values; those of a dictionary are made once."""
     pa = imported("pyarrow", "data")
+    if getattr(column.type, "unit", None) == "ns":
+        return _times(column)
     if not pa.types.is_dictionary(column.type):
         return list(column.to_pylist())
     found: list[Any] = []
@@ -91,6 +95,27 @@ def _values(column: Any) -> list[Any]:
         values: Mapping[int | None, Any] = dict(enumerate(chunk.dictionary.to_pylist())) | {None: None}
         found += [values[code] for code in chunk.indices.to_pylist()]
     return found
+
+
+def _times(column: Any) -> list[Any]:
+    """Times in nanoseconds: as Python has them if they are whole microseconds, else as text that `moment_of` reads.
+
+    pyarrow makes them values of pandas, and without pandas an error.
+    """
+    pa = imported("pyarrow", "data")
+    kind, ticks = column.type, column.cast(pa.int64()).to_pylist()
+    stamps = pa.types.is_timestamp(kind)
+    if not any(tick is not None and tick % 1000 for tick in ticks):
+        make = pa.duration if pa.types.is_duration(kind) else pa.time64
+        return list(column.cast(pa.timestamp("us", tz=kind.tz) if stamps else make("us")).to_pylist())
+    if not stamps:
+        below = any(tick is not None and tick < 0 for tick in ticks)
+        return [tick if tick is None else np.timedelta64(tick, "ns") if below else clock_text(tick) for tick in ticks]
+    micro = pa.array([None if tick is None else tick // 1000 for tick in ticks], pa.int64())
+    moments = micro.cast(pa.timestamp("us", tz=kind.tz)).to_pylist()
+    texts = [None if moment is None else moment.isoformat(timespec="microseconds") for moment in moments]
+    n = len("2024-03-31T00:59:59.123456")
+    return [text and f"{text[:n]}{tick % 1000:03}{text[n:]}" for text, tick in zip(texts, ticks, strict=True)]
 
 
 def _not_parquet(file: Path, error: Exception) -> DataError:

@@ -71,6 +71,11 @@ class _Part(NamedTuple):
     name: str
     unit: float
     """Seconds in a tick."""
+    place: Callable[[int], str]
+
+    def called(self, row: int) -> str:
+        """A row in the words of an error message."""
+        return f"{self.name}, {self.place(int(self.source[row]))}"
 
     @property
     def seconds(self) -> Float[np.ndarray, " T"]:
@@ -89,6 +94,7 @@ def regular(
     offsets: Int[np.ndarray, " edges"],
     timing: Timing = Timing(),
     called: Callable[[int], str] = "trajectory {}".format,
+    place: Callable[[int], str] = "row {}".format,
 ) -> Regular:
     """Rows at equal distances in time: holes become NaN, other irregularities are mended where asked, else refused.
 
@@ -98,8 +104,9 @@ def regular(
         offsets: where each recording begins.
         timing: the step, and how to mend duplicates, unsorted rows and other rates.
         called: a recording in the words of an error message.
+        place: a packed row in these words.
     """
-    ordered = list(_ordered(values, times, offsets, timing, called))
+    ordered = list(_ordered(values, times, offsets, timing, called, place))
     parts = [_without_duplicates(part, times, timing) for part in ordered]
     if timing.step is None:
         return _together(parts, None, times)
@@ -120,14 +127,25 @@ def check_inputs(
     source: Int[np.ndarray, " rows"],
     offsets: Int[np.ndarray, " edges"],
     ids: Sequence[Any],
+    place: Callable[[int], str],
 ) -> None:
-    """Refuse holes in time if there are inputs: these are known, so nobody may guess them."""
+    """Refuse holes in time if there are inputs: these are known, so nobody may guess them.
+
+    Args:
+        inputs: of packed rows.
+        source: the row of the caller at each row, -1 where there is none.
+        offsets: where each recording begins.
+        ids: the names of the recordings.
+        place: a row of the caller in the words of an error message.
+    """
     unknown = np.isnan(inputs).any(axis=1) & (source < 0)
     if unknown.any():
         row = int(np.argmax(unknown))
         i = int(np.searchsorted(offsets, row, side="right")) - 1
+        before = source[offsets[i] : row]
+        where = f"after {place(int(before[-1]))}" if len(before) and before[-1] >= 0 else f"row {row - offsets[i]}"
         raise DataError(
-            f"trajectory {ids[i]!r}, row {row - offsets[i]}: required inputs at every step, received a hole in time. "
+            f"trajectory {ids[i]!r}, {where}: required inputs at every step, received a hole in time. "
             "Add the missing rows with their inputs, and leave the channels empty there; or pass step=None."
         )
 
@@ -141,6 +159,7 @@ def _ordered(
     offsets: Int[np.ndarray, " edges"],
     timing: Timing,
     called: Callable[[int], str],
+    place: Callable[[int], str],
 ) -> Iterator[_Part]:
     """Each recording with times that do not fall: sorted where asked, else refused."""
     for i, (start, end) in enumerate(pairwise(offsets)):
@@ -155,11 +174,12 @@ def _ordered(
             if not timing.sort:
                 row = int(np.argmax(falls)) + 1
                 raise DataError(
-                    f"{called(i)}, row {row}: required times that rise, received {times.shown(start + row)} after "
-                    f"{times.shown(start + row - 1)}. Pass sort=True, or name the id if there are several recordings."
+                    f"{called(i)}, {place(int(start) + row)}: required times that rise, received "
+                    f"{times.shown(start + row)} after {times.shown(start + row - 1)}. Pass sort=True, or name the id "
+                    "if there are several recordings."
                 )
             rows = start + np.argsort(ticks, kind="stable")
-        yield _Part(values[rows], times.ticks[rows], rows, called(i), times.unit)
+        yield _Part(values[rows], times.ticks[rows], rows, called(i), times.unit, place)
 
 
 def _without_duplicates(part: _Part, times: Times, timing: Timing) -> _Part:
@@ -170,7 +190,7 @@ def _without_duplicates(part: _Part, times: Times, timing: Timing) -> _Part:
     if timing.duplicates == "refuse":
         row = int(np.argmax(again)) + 1
         raise DataError(
-            f"{part.name}, row {row}: required one row for each time, received {times.shown(part.source[row])} twice. "
+            f"{part.called(row)}: required one row for each time, received {times.shown(part.source[row])} twice. "
             "Pass duplicates='mean', drop one, or name the id if there are several recordings."
         )
     first = np.flatnonzero(np.concatenate([[True], ~again]))
@@ -198,8 +218,8 @@ def _check_room(part: _Part, step: float) -> None:
         row = int(np.argmax(part.apart))
         raise DataError(
             f"{part.name}: required times close together, received {len(part.ticks)} rows over {needed:.3g} steps of "
-            f"{spoken(step)}, with {spoken(part.apart[row])} between rows {row} and {row + 1}. Correct wrong times, "
-            "name the step, or give the rows after a long hole another id."
+            f"{spoken(step)}, with {spoken(part.apart[row])} after {part.place(int(part.source[row]))}. Correct wrong "
+            "times, name the step, or give the rows after a long hole another id."
         )
 
 
@@ -220,7 +240,7 @@ def _check_regular(part: _Part, step: float, times: Times) -> None:
     if odd.any():
         row = int(np.argmax(odd)) + 1
         raise DataError(
-            f"{part.name}, row {row}: required rows {spoken(step)} apart, or a whole number of such steps where rows "
+            f"{part.called(row)}: required rows {spoken(step)} apart, or a whole number of such steps where rows "
             f"are missing, received {spoken(apart[row - 1])} before {times.shown(part.source[row])}; "
             f"{odd.sum()} of {len(apart)} rows are so. Pass resample=True, or step=None to take rows as equally far "
             "apart."

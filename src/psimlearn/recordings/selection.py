@@ -1,6 +1,6 @@
 """The columns of a file as they are read: numbers in one array, all other columns as they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.cells import USUAL, Absent
 from psimlearn.shapes import Float
 
-__all__ = ["MAX_BYTES", "TOO_LARGE", "Selection", "Table", "check_size", "table_of"]
+__all__ = ["MAX_BYTES", "TOO_LARGE", "Origin", "Selection", "Table", "check_size", "table_of"]
 
 MAX_BYTES = 2**31
 """The most bytes of text in files, and of numbers in memory; larger tables are refused before they are read."""
@@ -41,6 +41,14 @@ class Selection(NamedTuple):
         return {*self.kept, *self.numbers, *self.either, *self.excluded}
 
 
+class Origin(NamedTuple):
+    """The file behind some rows of a table."""
+
+    n_rows: int
+    called: Callable[[int], str]
+    """A row of the file, counted from 0, in the words of an error message."""
+
+
 class Table(NamedTuple):
     """The rows of one or more files."""
 
@@ -51,6 +59,16 @@ class Table(NamedTuple):
     """The other columns that were asked for; None for an empty cell."""
     left_out: tuple[str, ...] = ()
     """Columns of words that nobody asked for."""
+    origins: tuple[Origin, ...] = ()
+    """The files behind the rows, one below the other."""
+
+    def place(self, row: int) -> str:
+        """A row in the words of an error message: its file and line."""
+        for origin in self.origins:
+            if row < origin.n_rows:
+                return origin.called(row)
+            row -= origin.n_rows
+        return f"row {row}"
 
     def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "rows some"]:
         """Some columns of numbers; all of them without a copy, because they may fill the memory."""
@@ -61,13 +79,17 @@ class Table(NamedTuple):
 
 
 def table_of(
-    n_rows: int, numbers: Mapping[str, np.ndarray], kept: dict[str, list[Any]], left_out: tuple[str, ...]
+    n_rows: int,
+    numbers: Mapping[str, np.ndarray],
+    kept: dict[str, list[Any]],
+    left_out: tuple[str, ...],
+    called: Callable[[int], str],
 ) -> Table:
     """A table from its columns."""
     values = np.empty((n_rows, len(numbers)))
     for i, column in enumerate(numbers.values()):
         values[:, i] = column
-    return Table(tuple(numbers), values, kept, left_out)
+    return Table(tuple(numbers), values, kept, left_out, (Origin(n_rows, called),))
 
 
 def check_size(where: str | Path, n_rows: int, n_columns: int) -> None:

@@ -73,11 +73,17 @@ class Shards:
         Args:
             paths: files and folders, in the order of the shards. A folder stands for its files, in the order of names.
             options: those of `psimlearn.recordings.tables.read`, such as id, time, channels, inputs and hints. Without
-                id each file is one recording.
+                id each file is one recording. If inputs hold words, all files are read once for them; `words` spares
+                this.
         """
         from psimlearn.recordings.found import files_of
 
         files = files_of(paths)
+        if options.get("inputs") and "words" not in options:
+            from psimlearn.recordings.tables import words_of_files
+
+            asked = {name: options[name] for name in ("inputs", "header", "missing") if name in options}
+            options = options | {"words": words_of_files(files, **asked)}
         return cls(tuple(_Table(file, options) for file in files), tuple(map(str, files)))
 
     @classmethod

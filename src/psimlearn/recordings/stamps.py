@@ -1,13 +1,13 @@
 """Times as a column of the same kind as another column: dates with their zone, durations, numbers or text."""
 
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import narwhals as nw
 import numpy as np
 
-from psimlearn.recordings.following import EPOCH, Wall
+from psimlearn.recordings.entries import entry_like
+from psimlearn.recordings.following import Wall
 from psimlearn.recordings.times import Times
 
 __all__ = ["stamps_like", "wall_of"]
@@ -57,42 +57,6 @@ def stamps_like(column: "nw.Series[Any]", times: Times, format: str | None) -> "
         stamps = nw.new_series(name, times.ticks, backend=backend)
         return stamps.cast(kind) if whole or kind.is_float() else stamps
     last = column.to_list()[-1]
-    return nw.new_series(name, [_entry(ticks.item(), times, last, format) for ticks in times.ticks], backend=backend)
-
-
-def _entry(ticks: int | float, times: Times, last: Any, format: str | None) -> Any:
-    """One time as an entry like the last one: a text, a date, or a number."""
-    if times.kind == "number":
-        return str(ticks).removesuffix(".0") if isinstance(last, str) else ticks
-    if times.kind == "duration":
-        passed = timedelta(microseconds=ticks / 1000)
-        return _clock(int(ticks)) if isinstance(last, str) else passed
-    moment = EPOCH + timedelta(microseconds=ticks // 1000)
-    if not isinstance(last, str):
-        zoned = moment.replace(tzinfo=UTC).astimezone(last.tzinfo) if times.kind == "instant" else moment
-        return zoned if isinstance(last, datetime) else date(moment.year, moment.month, moment.day)
-    if format is not None:
-        return moment.strftime(format)
-    return _iso(moment, times, last)
-
-
-def _iso(moment: datetime, times: Times, last: str) -> str:
-    """A text in ISO 8601 with the offset, and the sign between date and time, of the last one."""
-    try:
-        before = datetime.fromisoformat(last.strip())
-    except ValueError:
-        before = datetime(1970, 1, 1, tzinfo=UTC) if times.kind == "instant" else EPOCH
-    if times.kind == "instant" and before.tzinfo is not None:
-        moment = moment.replace(tzinfo=UTC).astimezone(before.tzinfo)
-    if len(last.strip()) == 10 and moment.time() == before.time():
-        return moment.date().isoformat()
-    text = moment.isoformat(sep=last.strip()[10] if last.strip()[10:11] in ("T", " ") else "T")
-    return text.replace("+00:00", "Z") if last.strip().endswith("Z") else text
-
-
-def _clock(ticks: int) -> str:
-    """A time since a start as hours, minutes and seconds, which `moment_of` reads."""
-    seconds, rest = divmod(ticks, 10**9)
-    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    text += f".{rest:09}".rstrip("0") if rest else ""
-    return text
+    return nw.new_series(
+        name, [entry_like(ticks.item(), times.kind, last, format) for ticks in times.ticks], backend=backend
+    )

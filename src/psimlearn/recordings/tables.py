@@ -1,24 +1,27 @@
 """Recordings from files: CSV, Parquet, npz and npy, one file, several, or a folder of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from psimlearn.errors import DataError, SettingsError
+from psimlearn.recordings import roles as remembered
+from psimlearn.recordings.alphabet import Alphabet
 from psimlearn.recordings.archives import arrays
-from psimlearn.recordings.arranged import Roles, arranged
+from psimlearn.recordings.arranged import Roles, arranged, words_as_symbols, words_in
 from psimlearn.recordings.cells import FIRST, Absent, Header
 from psimlearn.recordings.delimited import read_csv
-from psimlearn.recordings.found import Files, Paths, find
+from psimlearn.recordings.found import Files, Paths, files_of, find
 from psimlearn.recordings.names import listed
 from psimlearn.recordings.parquet import read_parquet
 from psimlearn.recordings.regular import Timing
 from psimlearn.recordings.selection import MAX_BYTES, TOO_LARGE, Selection, Table, check_size
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["find", "read", "read_archives", "read_table"]
+__all__ = ["find", "read", "read_archives", "read_table", "words_of_files"]
 
 
 def read(
@@ -33,6 +36,7 @@ def read(
     exclude: Sequence[str] = (),
     missing: Sequence[str] = (),
     array: Sequence[str] = (),
+    words: Mapping[str, Sequence[str]] = {},
     time_format: str | None = None,
     step: Any = "auto",
     duplicates: Literal["refuse", "mean"] = "refuse",
@@ -54,12 +58,13 @@ def read(
         id: the column that tells trajectories apart; they may go on from one file to the next.
         time: a column that must rise within each trajectory: numbers, or dates and times in ISO 8601.
         channels: the observed columns; by default every column of numbers not named otherwise.
-        inputs: columns of known controls.
+        inputs: columns of known controls, of numbers or of words: there is an input for each word.
         hints: columns of quantities measured in training only.
         header: False if CSV files have no header, or the names of their columns.
         exclude: columns to leave out.
         missing: cells that also mean "not observed", such as "-999" or "?".
         array: the arrays to take from npz files; by default all.
+        words: the words of inputs, where these files do not hold all of them; others are refused.
         time_format: how times are written, as in `datetime.strptime`.
         step: the time between rows: seconds or a text such as "50ms", "auto" for the usual one; holes become rows that
             were not observed. None takes rows as they are.
@@ -75,10 +80,12 @@ def read(
                 "not be given. Load the arrays with numpy and use Trajectories.of(values, inputs, hints=)."
             )
         return read_archives(found, array)
-    kept = tuple(name for name in (id, time) if name)
-    wanted = Selection(
-        kept, (*(channels or ()), *inputs, *hints), (), channels is None, tuple(exclude), Absent.of(missing)
-    )
+    if odd := sorted(set(words) - set(inputs)):
+        raise SettingsError(f"words: required names of inputs, {listed(inputs)}, received {listed(odd)}.")
+    kept = tuple(name for name in (id, time, *words) if name)
+    either = tuple(name for name in inputs if name not in words)
+    numbers = (*(channels or ()), *hints)
+    wanted = Selection(kept, numbers, either, channels is None, tuple(exclude), Absent.of(missing))
     table, key = read_table(found, wanted, id)
     if FIRST in table.kept and FIRST not in kept:
         raise DataError(
@@ -87,11 +94,42 @@ def read(
         )
     others = {*inputs, *hints}
     observed = tuple(channels or (name for name in table.names if name not in others))
-    roles = Roles(key, time, observed, tuple(inputs), tuple(hints))
+    categories = words_in(table, inputs, words)
+    roles = Roles(key, time, observed, tuple(inputs), tuple(hints), None, categories)
     try:
-        return arranged(table, roles, Timing(step, duplicates, sort, resample), time_format).data
+        data = arranged(table, roles, Timing(step, duplicates, sort, resample), time_format).data
     except DataError as error:
-        raise DataError(f"{found.label}: {error}") from error
+        named = any(str(file) in str(error) for file in found.files)
+        raise error if named else DataError(f"{found.label}: {error}") from error
+    told = remembered.Roles(id, time, observed, roles.inputs, roles.hints, time_format, categories, step is None)
+    return replace(data, roles=told)
+
+
+def words_of_files(
+    paths: Paths,
+    inputs: Sequence[str],
+    header: bool | Sequence[str] = True,
+    missing: Sequence[str] = (),
+) -> dict[str, tuple[str | int, ...]]:
+    """The words of inputs in all files, one file in memory at a time; an input of numbers in the first has none.
+
+    Args:
+        paths: files and folders.
+        inputs: the columns.
+        header: False if CSV files have no header, or the names of their columns.
+        missing: cells that also mean "not observed".
+    """
+    found: dict[str, set[str | int]] = {}
+    asked = Selection((), (), tuple(inputs), False, (), Absent.of(missing))
+    for i, file in enumerate(files_of(paths)):
+        table = read_table(find(file, header), asked, None)[0]
+        names = [name for name in inputs if name in table.kept] if i == 0 else list(found)
+        if not names:
+            break
+        for name in names:
+            found.setdefault(name, set()).update(Alphabet.of([words_as_symbols(table.kept[name])]).symbols)
+        asked = asked._replace(kept=tuple(names), either=())
+    return {name: Alphabet.of([list(cells)]).symbols for name, cells in found.items()}
 
 
 def read_table(found: Files, wanted: Selection, id: str | None) -> tuple[Table, str]:
@@ -169,7 +207,8 @@ def _together(files: Sequence[Path], tables: Sequence[Table]) -> Table:
     ordered = [table.values if table.names == first.names else table.numbers(first.names) for table in tables]
     kept = {name: [cell for table in tables for cell in table.kept[name]] for name in first.kept}
     left_out = dict.fromkeys(name for table in tables for name in table.left_out)
-    return Table(first.names, np.concatenate(ordered), kept, tuple(left_out))
+    origins = tuple(origin for table in tables for origin in table.origins)
+    return Table(first.names, np.concatenate(ordered), kept, tuple(left_out), origins)
 
 
 def _unused(names: set[str]) -> str:

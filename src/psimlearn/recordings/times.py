@@ -5,6 +5,7 @@ where it is a plain number. Differences are taken between ticks, and only then e
 """
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +15,18 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.cells import MISSING, NUMBER
 from psimlearn.shapes import Float, Int
 
-__all__ = ["UNITS", "Kind", "Moment", "Times", "moment_of", "seconds_between", "spoken", "step_of", "times_of"]
+__all__ = [
+    "UNITS",
+    "Kind",
+    "Moment",
+    "Times",
+    "clock_text",
+    "moment_of",
+    "seconds_between",
+    "spoken",
+    "step_of",
+    "times_of",
+]
 
 Kind = Literal["number", "instant", "local", "duration"]
 """Numbers; instants (an offset or a zone is known); dates and times without an offset; times since a start."""
@@ -67,26 +79,26 @@ class Times(NamedTuple):
         return spoken(float(ticks) * self.unit) if self.kind == "duration" else str(ticks.item()).removesuffix(".0")
 
 
-def times_of(column: Any, format: str | Any | None = None, where: str = "") -> Times:
+def times_of(column: Any, format: str | Any | None = None, place: Callable[[int], str] = "row {}".format) -> Times:
     """A column of times.
 
     Args:
         column: numbers, texts, datetimes, dates or durations: an array or any iterable of one kind.
         format: how texts are written, as in `datetime.strptime`; by default as numbers or in ISO 8601.
-        where: words before "row .." in an error message.
+        place: a row in the words of an error message.
     """
     array = column if isinstance(column, np.ndarray) else None
     if array is not None and array.dtype.kind in "iufmM":
-        return _from_array(array, where)
+        return _from_array(array, place)
     moments = []
     for row, entry in enumerate(column):
         try:
             moments.append(moment_of(entry, format))
         except DataError as error:
-            raise DataError(f"{where}row {row}: {error}") from None
+            raise DataError(f"{place(row)}: {error}") from None
         if moments[row].kind != moments[0].kind:
             raise DataError(
-                f"{where}row {row}: required {WORDS[moments[0].kind]} as in the rows before, received one of the "
+                f"{place(row)}: required {WORDS[moments[0].kind]} as in the rows before, received one of the "
                 f"{WORDS[moments[row].kind]}. Write all times in one way."
             )
     kind = moments[0].kind if moments else "number"
@@ -103,12 +115,12 @@ def moment_of(entry: Any, format: str | Any | None = None) -> Moment:
     if isinstance(entry, str):
         return _from_text(entry.strip(), format)
     if isinstance(entry, np.datetime64 | np.timedelta64):
-        times = _from_array(np.array([entry]), "")
+        times = _from_array(np.array([entry]), "row {}".format)
         return Moment(int(times.ticks[0]), times.kind)
     if isinstance(entry, bool | np.bool) or not isinstance(entry, TYPES):
         raise _not_a_time(entry)
     if isinstance(entry, int | float | np.number):
-        return _from_number(entry)
+        return _from_number(entry) if format is None else _from_text(str(entry), format)
     if entry != entry:  # pandas.NaT
         raise _not_a_time(entry)
     if isinstance(entry, timedelta):
@@ -119,6 +131,13 @@ def moment_of(entry: Any, format: str | Any | None = None) -> Moment:
     if not isinstance(entry, datetime):
         entry = datetime(entry.year, entry.month, entry.day)
     return _from_datetime(entry, getattr(entry, "nanosecond", 0))
+
+
+def clock_text(ticks: int) -> str:
+    """A time since a start as hours, minutes and seconds, which `moment_of` reads."""
+    seconds, rest = divmod(ticks, 10**9)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return text + (f".{rest:09}".rstrip("0") if rest else "")
 
 
 def seconds_between(earlier: Moment, later: Moment) -> float:
@@ -173,7 +192,7 @@ def _from_step(text: str) -> float:
     return number * PARTS.get(unit, float("nan"))
 
 
-def _from_array(array: np.ndarray, where: str) -> Times:
+def _from_array(array: np.ndarray, place: Callable[[int], str]) -> Times:
     """Numbers, datetime64 or timedelta64; 64-bit whole numbers stay whole."""
     if array.dtype.kind in "mM":
         missing = np.isnat(array)
@@ -190,10 +209,10 @@ def _from_array(array: np.ndarray, where: str) -> Times:
         missing, wrapped = ~np.isfinite(ticks), np.zeros(len(array), dtype=bool)
     if missing.any():
         row = int(np.argmax(missing))
-        raise DataError(f"{where}row {row}: required a time, received {array[row]}. Fill it in or drop the row.")
+        raise DataError(f"{place(row)}: required a time, received {array[row]}. Fill it in or drop the row.")
     if wrapped.any():
         row = int(np.argmax(wrapped))
-        raise DataError(f"{where}row {row}: {_out_of_range()}")
+        raise DataError(f"{place(row)}: {_out_of_range()}")
     return Times(ticks.view(np.int64) if kind != "number" else ticks, kind)
 
 

@@ -173,7 +173,8 @@ class Trajectories(Sequence[Trajectory]):
                 Without it the frame is one trajectory; two levels of a pandas index are id and time.
             time: the column or index level of times: numbers (seconds), dates, or text in ISO 8601. Without it the
                 order of rows counts; a pandas index of dates is the time.
-            channels: the observed columns; by default every numeric column not named otherwise.
+            channels: the observed columns; by default every column of numbers, or of true and false, that is not
+                named otherwise.
             inputs: columns of known controls.
             hints: columns of quantities measured in training only; null and NaN mean "not measured".
             step: seconds, or a text such as "50ms" or "20Hz"; "auto" for the usual step of the times; None to take rows

@@ -9,7 +9,7 @@ import numpy as np
 from psimlearn.errors import DataError
 from psimlearn.serve.limits import Limits
 from psimlearn.serve.numbers import loads
-from psimlearn.serve.rows import Complain, object_rows
+from psimlearn.serve.rows import Complain, names_unknown, object_rows
 from psimlearn.serve.served import Served
 from psimlearn.shapes import Float
 
@@ -132,7 +132,8 @@ def _batch(id: str, rows: Sequence[Any], times: list[Any] | None, at: int | None
     names = wanted.names
     cells = [row if type(row) is list and len(row) == len(names) else _cells(row, served) for row in rows]
     numbers = None if wanted.alphabet or wanted.categories or wanted.absent.numbers else _plain(cells)
-    notes: dict[int, str] = {}
+    known = frozenset([*names, time, wanted.id or "id"])
+    notes = {i: n for i, row in enumerate(rows) if type(row) is dict and (n := names_unknown(row, names, known))}
     if numbers is None:
         numbers = np.array([_read(row, i, served, notes) for i, row in enumerate(cells)])
     return Batch(id, numbers, times, notes, at)
@@ -173,6 +174,6 @@ def _read(cells: Sequence[Any], i: int, served: Served, notes: dict[int, str]) -
     complain: Complain = said.append
     wanted = served.wanted._replace(id=None, time=None)
     row = object_rows(wanted)(dict(zip(wanted.names, cells, strict=True)), complain)
-    if said:
-        notes[i] = " ".join(said)[:1000]
+    if said or row.note:
+        notes[i] = " ".join(filter(None, [notes.get(i), *said, row.note]))[:1000]
     return row.numbers

@@ -13,7 +13,7 @@ from psimlearn.recordings.cells import USUAL, Absent, cells_of, check_encoding, 
 from psimlearn.recordings.times import Moment, moment_of
 from psimlearn.serve.symbols import Numbers, symbol_rows, worded
 
-__all__ = ["Complain", "ParsedRow", "Wanted", "csv_rows", "json_rows", "object_rows"]
+__all__ = ["Complain", "ParsedRow", "Wanted", "csv_rows", "json_rows", "names_unknown", "object_rows"]
 
 Complain = Callable[[str], None]
 """Takes the reason why a cell is not a number."""
@@ -59,6 +59,8 @@ class ParsedRow(NamedTuple):
     """The time as it was written."""
     moment: Moment | None
     """The time, understood; None without a time."""
+    note: str = ""
+    """What is odd in the form of the row, and so perhaps in all rows of its sender."""
 
 
 Read = Callable[[str, Complain], ParsedRow]
@@ -106,8 +108,10 @@ def json_rows(wanted: Wanted) -> Read:
 
 
 def object_rows(wanted: Wanted) -> Callable[[Mapping[str, Any], Complain], ParsedRow]:
-    """A reader of JSON objects; a name that is absent or null was not observed."""
+    """A reader of JSON objects; a name that is absent or null was not observed. A text is a cell as in CSV."""
     numbers = _numbers(wanted, partial(_json_numbers, absent=wanted.absent))
+    known = frozenset(name for name in (*wanted.names, wanted.id, wanted.time) if name)
+    plain = frozenset(wanted.names if wanted.alphabet is None else wanted.inputs) - wanted.categories.keys()
 
     def read(cells: Mapping[str, Any], complain: Complain) -> ParsedRow:
         if not any(name in cells for name in wanted.channels):
@@ -118,11 +122,32 @@ def object_rows(wanted: Wanted) -> Callable[[Mapping[str, Any], Complain], Parse
         when = cells.get(wanted.time) if wanted.time else None
         moment = None if when is None else moment_of(when, wanted.time_format)
         name = _json_id(cells.get(wanted.id)) if wanted.id else ""
-        return ParsedRow(
-            numbers([cells.get(name) for name in wanted.names], wanted.names, complain), name, when, moment
-        )
+        found = numbers([cells.get(name) for name in wanted.names], wanted.names, complain)
+        note = names_unknown(cells, wanted.names, known)
+        if bool in map(type, cells.values()) and (truths := [n for n in plain if type(cells.get(n)) is bool]):
+            note = f"{note} {sorted(truths)!s:.200}: true counts as 1, false as 0.".strip()
+        return ParsedRow(found, name, when, moment, note)
 
     return read
+
+
+def names_unknown(cells: Mapping[str, Any], names: Sequence[str], known: frozenset[str]) -> str:
+    """A note if a row lacks a column while it has a name that means nothing: one may be the other, misspelt.
+
+    A row may lack columns, and a row may hold more than the model needs; either alone is no reason for a note.
+
+    Args:
+        cells: the row.
+        names: the columns of the model.
+        known: these, and all other names with a meaning.
+    """
+    if cells.keys() <= known or all(name in cells for name in names):
+        return ""
+    absent, unknown = [name for name in names if name not in cells], [name for name in cells if name not in known]
+    return (
+        f"required the names {absent!s:.200} too, received {unknown!s:.200}, which the model does not know. Taken as "
+        "not observed: correct the names, or give null for what was not observed."
+    )
 
 
 def _numbers(wanted: Wanted, plain: Numbers) -> Numbers:
@@ -184,6 +209,8 @@ def _json_numbers(values: Sequence[Any], names: Sequence[str], complain: Complai
 def _json_number(value: Any, name: str, complain: Complain, absent: Absent) -> float:
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value in absent.numbers):
         return nan
+    if isinstance(value, str):
+        return _number(value, name, complain, absent)
     if not isinstance(value, int | float):
         complain(f"column {name!r}: required a number or null, received {value!r:.80}. Taken as not observed.")
         return nan
