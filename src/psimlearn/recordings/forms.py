@@ -13,7 +13,8 @@ from psimlearn.recordings.arrays import is_dictionary, unmasked
 from psimlearn.recordings.frames import is_frame, packed_frame
 from psimlearn.recordings.framing import Framing
 from psimlearn.recordings.index import Keys, levels
-from psimlearn.recordings.names import listed, places
+from psimlearn.recordings.names import places
+from psimlearn.recordings.plans import Plan, inputs_after
 from psimlearn.recordings.received import Form, Received
 from psimlearn.recordings.recoded import recoded
 from psimlearn.recordings.regular import Timing
@@ -119,24 +120,23 @@ def _present(roles: Roles, frames: Sequence[Any]) -> Roles:
     return roles._replace(id=id, time=time, channels=None, hints=hints)
 
 
-def inputs_to_come(frames: Any, roles: Roles, data: Trajectories) -> list[Float[np.ndarray, "steps p"]]:
+def inputs_to_come(
+    frames: Any, roles: Roles, data: Trajectories, steps: int, step: float | None
+) -> Float[np.ndarray, "m steps p"]:
     """The inputs of the rows after each recording, from frames with the columns of a model's inputs.
 
     Args:
         frames: a frame for one recording, a long frame with the id of the model, or a list or dictionary of frames.
         roles: the meaning of the columns, as the model remembers it.
         data: the recordings.
+        steps: how many rows.
+        step: the seconds between rows that the times of the frames must have; None if no time counts.
     """
     given = _present(roles, _parts(frames))._replace(channels=(), hints=())
-    packed = packed_frame(frames, given, Timing(None, sort=given.time is not None)).packed
+    packed = packed_frame(frames, given, Timing(None, sort=True), strict=True).packed  # rows as they are
     assert packed.inputs is not None
-    parts = np.split(packed.inputs, packed.offsets[1:-1])
-    if packed.ids is None or data.ids is None:
-        return parts
-    found = dict(zip(packed.ids, parts, strict=True))
-    if absent := [id for id in data.ids if id not in found]:
-        raise DataError(f"future_inputs: required rows for the ids {listed(absent)}, received none. Add them.")
-    return [found[id] for id in data.ids]
+    times = None if roles.by_rows else packed.times
+    return inputs_after(Plan(packed.inputs, packed.offsets, packed.ids, times), data, steps, step)
 
 
 def _columns(frame: Any) -> list[Any]:
