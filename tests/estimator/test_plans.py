@@ -83,7 +83,7 @@ def in_python(machines: str, rows: pd.DataFrame, folder: Path) -> np.ndarray:
 
 def in_polars(machines: str, rows: pd.DataFrame, folder: Path) -> np.ndarray:
     found = fitted().forecast(pl.from_pandas(of(machines)), STEPS, future_inputs=pl.from_pandas(rows))
-    return found["x"].to_numpy()
+    return np.asarray(found["x"].to_numpy())
 
 
 def on_the_command_line(machines: str, rows: pd.DataFrame, folder: Path) -> np.ndarray:
@@ -95,7 +95,7 @@ def on_the_command_line(machines: str, rows: pd.DataFrame, folder: Path) -> np.n
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", out)
         patch.setattr("sys.stderr", err)
-        words = ["--steps", str(STEPS), "--future-inputs", folder / "plan.csv"]
+        words = ["--steps", str(STEPS), "--future-inputs", str(folder / "plan.csv")]
         left = run("forecast", folder / "m.psim", folder / "now.csv", *words)
     if left:
         raise DataError(err.getvalue())

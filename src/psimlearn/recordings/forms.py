@@ -95,7 +95,7 @@ def _received_frames(
     alone, frames = is_frame(recordings), _parts(recordings)
     given = Roles() if roles is None else _present(roles, frames)
     timing = Timing(None if given.by_rows else "auto" if step is None else step, sort=sort)
-    packed, source = packed_frame(recordings, given, timing, strict=True)
+    packed, source = packed_frame(recordings, given, timing, strict=True, known=_known(roles, names))
     data = in_order(Trajectories(*packed), names)
     if roles is None:
         data = replace(data, roles=None)  # nobody has told a meaning: the next frames are read as strictly
@@ -117,7 +117,14 @@ def _present(roles: Roles, frames: Sequence[Any]) -> Roles:
 
     id, time = (name if name is not None and there(name) else None for name in (roles.id, roles.time))
     hints = roles.hints if all(map(there, roles.hints)) else ()
-    return roles._replace(id=id, time=time, channels=None, hints=hints)
+    return roles._replace(id=id, time=time, channels=roles.channels or None, hints=hints)
+
+
+def _known(roles: Roles | None, names: Sequence[str] | None) -> list[Any] | None:
+    """The columns that a model knows: of the frame in fit, or its channels; None if this is fit."""
+    if roles is None:
+        return None if names is None else list(names)
+    return [*roles.beside, *(roles.channels or ()), *roles.exclude]
 
 
 def inputs_to_come(
@@ -133,7 +140,7 @@ def inputs_to_come(
         step: the seconds between rows that the times of the frames must have; None if no time counts.
     """
     given = _present(roles, _parts(frames))._replace(channels=(), hints=())
-    packed = packed_frame(frames, given, Timing(None, sort=True), strict=True).packed  # rows as they are
+    packed = packed_frame(frames, given, Timing(None, sort=True), strict=True, known=_known(roles, None)).packed
     assert packed.inputs is not None
     times = None if roles.by_rows else packed.times
     return inputs_after(Plan(packed.inputs, packed.offsets, packed.ids, times), data, steps, step)
@@ -153,8 +160,8 @@ def _framing(frame: Any, rows: Int[np.ndarray, " rows"], data: Trajectories, rol
     """A frame, and where its channels, ids and times stand."""
     columns = _columns(frame)
     named = Keys(*(name if name in columns else None for name in (roles.id, roles.time)))
-    channels = [name for name in columns if name not in roles.beside] if data.names is None else list(data.names)
-    return Framing(frame, rows, channels, named, levels(frame, roles.id, roles.time), roles.time_format)
+    named_channels = data.names or roles.channels or [name for name in columns if name not in roles.beside]
+    return Framing(frame, rows, list(named_channels), named, levels(frame, roles.id, roles.time), roles.time_format)
 
 
 def received_symbols(recordings: Any, alphabet: Alphabet | None = None) -> Received:
