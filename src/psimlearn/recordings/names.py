@@ -8,13 +8,10 @@ from psimlearn.errors import DataError
 
 __all__ = ["COUNTERS", "IDS", "PERHAPS_IDS", "TIMES", "listed", "looks_like", "places"]
 
+OWNERS = ("session", "machine", "subject", "patient", "participant", "device", "asset", "vehicle")
+"""Names of ids, unless another column is called `id` or the like: a subject may have several recordings."""
 SURE_IDS = ("id", "recording", "recording_id", "trajectory", "trajectory_id", "unique_id")
-"""Names of ids beside which another name, such as "subject", is no id."""
-IDS = (
-    *SURE_IDS,
-    *("trial", "run", "episode", "session", "machine", "subject", "patient", "participant", "device", "asset"),
-    "vehicle",
-)
+IDS = (*SURE_IDS, "trial", "run", "episode", *OWNERS)
 TIMES = (
     *("time", "t", "ts", "timestamp", "datetime", "date", "ds", "seconds", "time_s", "time_stamp", "date_time"),
     *("zeit", "zeitstempel", "zeitpunkt", "uhrzeit", "datum", "fecha", "horodatage"),
@@ -35,9 +32,10 @@ def looks_like(known: Sequence[str], names: Sequence[Any]) -> list[Any]:
     exact = [name for name in names if small.get(name) in known]
     if known is not IDS:
         return exact
-    sure = [name for name in exact if small[name] in SURE_IDS]
+    if any(small[name] in SURE_IDS for name in exact):
+        return [name for name in exact if small[name] not in OWNERS]
     ends = [name for name in names if small.get(name, "").endswith("_id") and small[name][:-3] not in COUNTERS]
-    return sure or exact or ends
+    return exact or ends
 
 
 def places(received: Sequence[str], required: Sequence[str], where: str, like: str) -> list[int]:
