@@ -190,6 +190,14 @@ def test_an_id_is_sure_beside_other_names() -> None:
     assert told({"frame_id": SAMPLES, "x": walks()}) == {"frame_id": "time"}  # another one in each row
 
 
+def test_dates_are_no_ids() -> None:
+    days = np.repeat(["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], ROWS).tolist()
+    clocks = [f"{i:02}:00:00" for i in SAMPLES]
+    assert told({"Date": days, "Time": clocks, "x": walks()}) == {"Date": "time"}
+    assert told({"d": days, "x": walks()}) == {"d": "time"}
+    assert told({"d": days, "x": walks()}, timed=True) == {}
+
+
 def test_a_frame_without_other_channels_is_a_channel() -> None:
     assert told({"x": np.arange(N)}) == {}
     assert told({"t": np.arange(N)}) == {"t": "time"}

@@ -106,8 +106,10 @@ def _id_by_name(columns: Mapping[Any, Any]) -> _Id | None:
 
 def _id_by_cells(columns: Mapping[Any, Any]) -> _Id | None:
     """The first column each of whose values fills one block of rows, or whose values come in turn in every time."""
-    turns = {name: n for name, cells in columns.items() if (n := _turn(cells))}
-    for name, cells in columns.items():
+    dates = {*looks_like(TIMES, list(columns)), *(name for name, cells in columns.items() if _holds_dates(cells))}
+    free = {name: cells for name, cells in columns.items() if name not in dates}  # a day fills a block of rows
+    turns = {name: n for name, cells in free.items() if (n := _turn(cells))}
+    for name, cells in free.items():
         if lengths := _blocks(cells):
             other = next((name for name, n in turns.items() if lengths == {n}), None)
             n = 0 if other is None else turns[other]
