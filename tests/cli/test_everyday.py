@@ -124,12 +124,12 @@ def test_several_recordings_without_an_id_are_advised_to_name_it(tmp_path: Path)
     """One after the other, or in turns; the column may hold words or numbers."""
     rows = [(f"{name},{number}", t) for name, number in (("ann", 1), ("bob", 2)) for t in range(3)]
     for order in (rows, sorted(rows, key=lambda row: row[1])):
-        text = "patient,nr,t,a\n" + "".join(f"{who},{t},{t / 2}\n" for who, t in order)
+        text = "name,nr,t,a\n" + "".join(f"{who},{t},{t / 2}\n" for who, t in order)
         with pytest.raises(
-            DataError, match=r"received 0 (after 2|twice)\. Times rise .* the same 'patient, nr': use --id patient"
+            DataError, match=r"received 0 (after 2|twice)\. Times rise .* the same 'name, nr': use --id name"
         ):
             read(tmp_path / "a.csv", text)
-        assert read(tmp_path / "a.csv", text, id="patient").data.ids == ("ann", "bob")
+        assert read(tmp_path / "a.csv", text, id="name").data.ids == ("ann", "bob")
     with pytest.raises(DataError, match="use --id if there are several recordings"):
         read(tmp_path / "a.csv", "t,a\n0,1\n1,2\n0,3\n1,4\n")
 

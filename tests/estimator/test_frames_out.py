@@ -307,11 +307,57 @@ def test_hints_come_back_by_name_and_are_not_needed() -> None:
     np.testing.assert_array_equal(found["pose"].to_numpy(), fitted.hints(frame)["pose"].to_numpy())
 
 
-def test_columns_beside_those_of_fit_are_refused() -> None:
-    with pytest.raises(DataError, match=r"further columns \['more'\]"):
-        hourly().predict(long_frame().assign(more=1.0))
-    with pytest.raises(DataError, match=r"required the channels \['a', 'b'\] as in fit"):
-        hourly().predict(long_frame().drop(columns="b"))
+def test_columns_that_play_no_role_are_left_out() -> None:
+    """The frame of fit comes back with all its columns; other columns are no channels either."""
+    frame = long_frame().assign(note="windy", rig=7, pose=1.5)
+    named = {"id": "run", "time": "when", "channels": NAMES}
+    fitted = PSIM(**ONE).fit(Trajectories.from_frame(frame, **named))
+    unnamed = PSIM(**ONE).fit(Trajectories.from_frame(frame[["note", "run", "when", *NAMES]], id="run", time="when"))
+    for each, given in ((fitted, frame), (unnamed, frame), (hourly(), frame.assign(more=1.0))):
+        for library in (pd.DataFrame, pl.from_pandas):
+            np.testing.assert_array_equal(
+                numbers(each.predict(library(given))), numbers(hourly().predict(long_frame()))
+            )
+            coming = each.forecast(library(given), 2)
+            assert list(coming.columns) == ["run", "when", *NAMES]
+            np.testing.assert_array_equal(numbers(coming), numbers(hourly().forecast(long_frame(), 2)))
+
+
+def test_the_frame_of_fit_is_taken_after_loading(tmp_path: Path) -> None:
+    """Columns that look like an id were left out by name in fit: the file knows it."""
+    frame = long_frame().assign(
+        patient=lambda f: f["run"].str[1:].astype(int), sample=lambda f: f.groupby("run").cumcount()
+    )
+    fitted = PSIM(**ONE).fit(Trajectories.from_frame(frame, id="run", time="when", channels=NAMES))
+    fitted.save(tmp_path / "model.psim")
+    np.testing.assert_array_equal(
+        numbers(PSIM.load(tmp_path / "model.psim").predict(frame)),
+        numbers(fitted.predict(frame[["run", "when", *NAMES]])),
+    )
+
+
+def test_an_id_under_another_name_is_asked_for() -> None:
+    """Without its id the frame would be one recording."""
+    renamed = long_frame().rename(columns={"run": "machine"})
+    with pytest.raises(
+        DataError, match=r"'machine' \(an id\?\), received none\. Call .*frame, id='machine', time='when'"
+    ):
+        hourly().predict(renamed)
+    with pytest.raises(DataError, match=r"'aggregate' \(each value fills one block of rows: an id\?\)"):
+        hourly().predict(renamed.rename(columns={"machine": "aggregate"}))
+    with pytest.raises(DataError, match=r"'stamp' \(it holds dates: a time\?\)"):
+        hourly().predict(long_frame().rename(columns={"when": "stamp"}))
+
+
+def test_a_channel_that_is_missing_is_added_with_nan() -> None:
+    frame = long_frame().drop(columns="b")
+    plain = PSIM(**ONE).fit([pd.DataFrame(part, columns=NAMES) for part in several()])
+    for fitted, lacking in ((hourly(), frame), (plain, frame[["a"]])):
+        with pytest.raises(DataError, match="if a channel was not measured, add the column with NaN"):
+            fitted.predict(lacking)
+    found = hourly().predict(frame.assign(b=np.nan))
+    expected = hourly().predict(Trajectories.from_frame(frame.assign(b=np.nan), id="run", time="when"))
+    np.testing.assert_array_equal(numbers(found), np.concatenate(expected))
 
 
 def test_a_single_recording_needs_no_id_and_rows_of_unknown_step_no_time() -> None:

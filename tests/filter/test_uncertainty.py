@@ -10,6 +10,7 @@ from noisy import QUICK, RNG, drawn, mean_score, stacked
 from psimlearn import PSIM
 from psimlearn.filter import SecondMoment
 from psimlearn.filter.uncertainty import LEVELS, Correlation, calibrated, misfit
+from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
 
 

@@ -148,18 +148,19 @@ def test_cells_as_numbers() -> None:
 def test_parts_of_a_column_are_joined() -> None:
     """A column of words is none of numbers; the row of a mistake is counted over all parts."""
     numbers, words = numbers_in(["1", "2"], USUAL), numbers_in(["3", "x"], USUAL)
-    whole = joined([numbers, numbers], "a.csv", text_allowed=False)
+    place = "row {}".format
+    whole = joined([numbers, numbers], "a", place, text_allowed=False)
     assert whole is not None
     assert whole.tolist() == [1, 2, 1, 2]
-    with pytest.raises(DataError, match=r"a.csv, row 3"):
-        joined([numbers, words], "a.csv", text_allowed=True)
+    with pytest.raises(DataError, match=r"row 3, column 'a'"):
+        joined([numbers, words], "a", place, text_allowed=True)
     only = numbers_in(["x", "y", "5%"], USUAL)
-    assert joined([only, only], "a.csv", text_allowed=True) is None
-    with pytest.raises(DataError, match=r"a.csv, row 0"):
-        joined([only], "a.csv", text_allowed=False)
+    assert joined([only, only], "a", place, text_allowed=True) is None
+    with pytest.raises(DataError, match=r"row 0, column 'a'"):
+        joined([only], "a", place, text_allowed=False)
     mostly = [numbers_in(["x", "", "", "y"], USUAL), numbers_in(["5%", "6%"], USUAL)]
-    with pytest.raises(DataError, match=r"a.csv, row 4.*5%"):
-        joined(mostly, "a.csv", text_allowed=True)
+    with pytest.raises(DataError, match=r"row 4, column 'a'.*5%"):
+        joined(mostly, "a", place, text_allowed=True)
     few = [numbers_in(["x", "", "z", "y"], USUAL), numbers_in(["5%", "6%"], USUAL)]
-    assert joined(few, "a.csv", text_allowed=True) is None
-    assert joined([], "a.csv", text_allowed=False) is not None
+    assert joined(few, "a", place, text_allowed=True) is None
+    assert joined([], "a", place, text_allowed=False) is not None

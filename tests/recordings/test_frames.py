@@ -160,7 +160,10 @@ def test_levels_that_are_called_the_other_way_round_are_time_and_id(names: list[
 def test_any_column_of_ids_and_any_column_of_dates_are_asked_for(Frame: Any) -> None:
     with pytest.raises(DataError, match=r"Call Trajectories.from_frame\(frame, id='Machine_ID', time='ts'\)"):
         received(Frame({"Machine_ID": [1, 1], "part_id": [1, 2], "ts": [0.0, 1], "x": [0.5, 2]}))
-    with pytest.raises(DataError, match=r"call Trajectories.from_frame\(frame, time='started'\)"):
+    with pytest.raises(
+        DataError,
+        match=r"'started' \(it holds dates: a time\?\).* Call Trajectories.from_frame\(frame, time='started'\)",
+    ):
         received(Frame({"started": pd.to_datetime(["2024-01-01", "2024-01-02"]), "x": [0.5, 2]}))
 
 

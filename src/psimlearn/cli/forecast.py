@@ -88,6 +88,7 @@ def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
     from psimlearn.cli.columns import NO_COLUMNS, reading_of
     from psimlearn.cli.recordings import recordings
     from psimlearn.errors import DataError
+    from psimlearn.recordings.plans import Plan, inputs_after
 
     source, steps = others["future_inputs"], others["steps"]
     if saved.filter.input_scaling is None:
@@ -103,21 +104,24 @@ def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
                 "inputs, received none. Give a file with the inputs of the rows to predict."
             )
         return None
-    known = given.columns
+    known, reading = given.columns, reading_of(others)
+    keys = NO_COLUMNS._replace(id=known.id, time=known.time)
     columns = NO_COLUMNS._replace(
-        id=known.id, channels=saved.columns.inputs, missing=known.missing, categories=known.categories
+        channels=saved.columns.inputs,
+        missing=known.missing,
+        time_format=known.time_format,
+        categories=known.categories,
     )
-    future = recordings(source, columns, reading_of(others)._replace(guess=False)).data
-    if len(future) == len(given.data) == 1:
-        found = {given.data.ids[0]: future[0].values}
-    else:
-        found = {id: future[i].values for i, id in enumerate(future.ids or ())}
-    short = [id for id in given.data.ids if len(found.get(id, ())) < steps]
-    if short:
-        raise DataError(
-            f"{source}: required {steps} rows for each recording, received fewer for {short[:5]}. Add rows."
-        )
-    inputs = np.stack([found[id][:steps] for id in given.data.ids])
+    step = None if reading.step is None else given.data.step or saved.filter.time_step
+    as_it_is = reading._replace(guess=False, step=None, sort=True, resample=False)  # rows are matched by their times
+    found = recordings(source, columns, as_it_is, keys)
+    future = found.data
+    alone = found.columns.id is None and len(future) == len(given.data) == 1  # the ids are names of files
+    plan = Plan(future.values, future.offsets, None if alone else future.ids, future.times)
+    try:
+        inputs = inputs_after(plan, given.data, steps, step)
+    except DataError as error:
+        raise DataError(f"{source}: {error}") from error
     if not np.isfinite(inputs).all():
         raise DataError(f"{source}: required a number in every cell, received empty ones. Fill them in.")
     return inputs

@@ -1,7 +1,7 @@
 """Columns found by their names, and all that is said about it: guesses, columns left out, advice on times."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,17 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.arranged import Arranged
 from psimlearn.recordings.cells import FIRST
 from psimlearn.recordings.found import Files
-from psimlearn.recordings.names import IDS, TIMES, looks_like
+from psimlearn.recordings.meanings import may_be_id, suspects
+from psimlearn.recordings.names import IDS, PERHAPS_IDS, TIMES, looks_like
 from psimlearn.recordings.selection import Selection, Table
 from psimlearn.recordings.tables import read_table
 from psimlearn.recordings.times import Times, times_of
 from psimlearn.recordings.trajectories import Trajectories
 
-__all__ = ["advice_on_times", "guessed", "known", "parts_of_time", "tell_channels", "tell_holes", "tell_wide"]
+__all__ = ["advice_on_times", "guessed", "known", "parts_of_time", "tell_channels", "tell_holes", "tell_suspects"]
+__all__ += ["tell_wide", "written"]
 
-DATES, CLOCKS = ("date", "day"), ("time", "clock", "time_of_day", "hour")
+DATES, CLOCKS = ("date", "day", "datum"), ("time", "clock", "time_of_day", "hour", "uhrzeit", "zeit")
 """Names, in small letters, that tell a time in two columns."""
 
 
@@ -33,12 +35,23 @@ def known(columns: Columns, usual: Columns, present: Sequence[str]) -> Columns:
     return columns._replace(id=columns.id or id, time=columns.time or time)
 
 
-def guessed(columns: Columns, present: Sequence[str]) -> Columns:
-    """With id and time found by name; refuses a table in which several columns have such names."""
+def guessed(
+    columns: Columns, present: Sequence[str], cells_of: Callable[[Sequence[str]], Mapping[str, Any]]
+) -> Columns:
+    """With id and time found by name; refuses a table in which several columns have such names.
+
+    Args:
+        columns: those that the user named.
+        present: the columns of the table.
+        cells_of: reads the cells of columns, as they are written.
+    """
     taken = {*(columns.channels or ()), *columns.inputs, *columns.hints, *columns.exclude, columns.id, columns.group}
     taken |= {columns.symbols, *parts_of_time(columns.time or "", present)}
     free = [name for name in present if name not in taken]
-    if not columns.id and (id := _only(looks_like(IDS, free), "id")):
+    ids = [] if columns.id else looks_like(IDS, free)
+    if not (columns.id or ids):
+        ids = [name for name in looks_like(PERHAPS_IDS, free) if may_be_id(list(cells_of([name])[name]))]
+    if id := _only(ids, "id"):
         say(f"guessed: column {id!r} tells recordings apart (--id {id}; --no-guess if not).")
         columns = columns._replace(id=id)
     if columns.time:
@@ -90,6 +103,41 @@ def tell_channels(channels: Sequence[str], left_out: Sequence[str]) -> None:
     say(f"channels: {_few(channels)} (all columns of numbers that are nothing else{rest}).")
 
 
+def tell_suspects(
+    table: Table, key: str, columns: Columns, several: bool, cells_of: Callable[[Sequence[str]], Mapping[str, Any]]
+) -> None:
+    """Say which columns may be an id or a time, though they are channels or left out now.
+
+    Args:
+        table: the columns as they were read.
+        key: its column of ids.
+        columns: the meaning of its columns.
+        several: whether an id is known, in a column or by file.
+        cells_of: reads the cells of columns, as they are written.
+    """
+    known = {*columns.inputs, *columns.hints}
+    numbers = {name: table.numbers([name])[:, 0] for name in table.names if name not in known}
+    whole = {name: column.astype(np.int64) for name, column in numbers.items() if _is_whole(column)}
+    words = [] if several and columns.time else [name for name in table.left_out if name != FIRST]
+    groups = np.unique(np.array(table.kept[key], dtype=str), return_inverse=True)[1] if several else None
+    texts = {name: list(cells) for name, cells in cells_of(words).items() if name in words} if words else {}
+    found = suspects(numbers | whole | texts, groups, timed=columns.time is not None)
+    for name, suspect in found.items():
+        if suspect.what == "id" and name in numbers and not may_be_id(list(cells_of([name])[name])):
+            continue  # written with decimal points: a measurement
+        meaning = "may tell recordings apart" if suspect.what == "id" else "may be the time"
+        now = "a channel" if name in numbers else "left out"
+        why = f": {suspect.why}" if suspect.why else ""
+        say(
+            f"note: column {name!r} {meaning}{why}. It is {now} now: use --{suspect.what} {name} if so, else "
+            f"--exclude {name}, or name the --channels."
+        )
+
+
+def _is_whole(column: np.ndarray) -> bool:
+    return bool(np.isfinite(column).all() and (np.abs(column) < 2**53).all() and (column == np.rint(column)).all())
+
+
 def tell_holes(result: Arranged, resampled: bool) -> None:
     """Say how many rows are in no file."""
     n = int((result.source < 0).sum())
@@ -116,7 +164,7 @@ def advice_on_times(error: str, found: Files, table: Table, columns: Columns, ti
     try:
         times = times_of(table.kept[columns.time], columns.time_format)
         others = [name for name in (*table.names, *table.left_out) if name != FIRST]
-        cells = read_table(found, Selection(tuple(others), rest=False), None)[0].kept
+        cells = written(found, others)
     except DataError:
         return advice
     if ids := _tell_apart(times, cells):
@@ -124,6 +172,11 @@ def advice_on_times(error: str, found: Files, table: Table, columns: Columns, ti
         alike = f"Times rise among rows with the same {_few(ids)!r}"
         return f"{refused} {alike}: use --id {ids[0]} if it tells recordings apart."
     return advice
+
+
+def written(found: Files, names: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """The cells of some columns of files, as they are written."""
+    return read_table(found, Selection(tuple(names), rest=False), None)[0].kept
 
 
 def _few(names: Sequence[str]) -> str:

@@ -4,13 +4,24 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from psimlearn.cli.columns import AS_USUAL, NO_COLUMNS, Columns, Reading
-from psimlearn.cli.guess import advice_on_times, guessed, known, parts_of_time, tell_channels, tell_holes, tell_wide
+from psimlearn.cli.guess import (
+    advice_on_times,
+    guessed,
+    known,
+    parts_of_time,
+    tell_channels,
+    tell_holes,
+    tell_suspects,
+    tell_wide,
+    written,
+)
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
 from psimlearn.recordings.alphabet import Alphabet
@@ -123,7 +134,7 @@ def recordings(
             if not found.columns:
                 return _from_archives(found, reading)
             columns = known(columns, usual, found.columns)
-            asked = guessed(columns, found.columns) if reading.guess else columns
+            asked = guessed(columns, found.columns, partial(written, found)) if reading.guess else columns
             return _from_table(found, asked, columns.time is None, reading, alphabet)
         except DataError as error:
             words = str(error)
@@ -177,6 +188,9 @@ def _from_table(
     roles = _roles(table, key, columns, alphabet)
     if columns.channels is None and columns.symbols is None:
         tell_channels(roles.channels, table.left_out)
+        if reading.guess:
+            several = columns.id is not None or len(found.files) > 1
+            tell_suspects(table, key, columns, several, partial(written, found))
     columns = columns._replace(
         channels=columns.channels or (None if columns.symbols else roles.channels),
         categories={name: words.symbols for name, words in roles.categories.items()},

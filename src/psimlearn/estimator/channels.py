@@ -151,11 +151,10 @@ def _without_frames(estimator: Any, inputs: Any, data: Trajectories, steps: int)
     roles = columns_known(estimator.report_)
     if roles is None or not roles.inputs or not are_frames(inputs):
         return inputs
-    parts = inputs_to_come(inputs, roles, data)
-    short = next((i for i, part in enumerate(parts) if len(part) < steps), None)
-    if short is not None:
-        raise DataError(f"future_inputs: required {steps} rows for each recording, received {len(parts[short])}.")
-    return np.stack([part[:steps] for part in parts])
+    try:
+        return inputs_to_come(inputs, roles, data, steps, data.step or getattr(estimator, "step_", None))
+    except DataError as error:
+        raise DataError(f"future_inputs: {error}") from error
 
 
 def _numbers(inputs: Any) -> np.ndarray:

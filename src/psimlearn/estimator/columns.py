@@ -9,7 +9,7 @@ from psimlearn.recordings.roles import Roles
 
 __all__ = ["check_columns", "columns_known", "columns_noted"]
 
-NAMES, LISTS = ("id", "time", "time_format"), ("channels", "inputs", "hints")
+NAMES, LISTS = ("id", "time", "time_format", "group"), ("channels", "inputs", "hints", "exclude")
 
 
 def columns_noted(roles: Roles | None) -> dict[str, Any]:
@@ -22,6 +22,7 @@ def columns_noted(roles: Roles | None) -> dict[str, Any]:
     categories = {name: list(words.symbols) for name, words in roles.categories.items()}
     noted = {"id": roles.id, "time": roles.time, "channels": list(roles.channels or ()), "inputs": list(roles.inputs)}
     noted |= {"hints": list(roles.hints), "time_format": roles.time_format, "categories": categories}
+    noted["exclude"] = [name for name in roles.exclude if isinstance(name, str)]
     return {"columns": noted | {"by_rows": roles.by_rows}}
 
 
@@ -40,6 +41,7 @@ def columns_known(report: Mapping[str, Any]) -> Roles | None:
         noted.get("time_format"),
         categories,
         bool(noted.get("by_rows", False)),
+        tuple(noted.get("exclude") or ()) + tuple(name for name in (noted.get("group"),) if name),
     )
 
 

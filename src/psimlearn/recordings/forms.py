@@ -13,7 +13,8 @@ from psimlearn.recordings.arrays import is_dictionary, unmasked
 from psimlearn.recordings.frames import is_frame, packed_frame
 from psimlearn.recordings.framing import Framing
 from psimlearn.recordings.index import Keys, levels
-from psimlearn.recordings.names import listed, places
+from psimlearn.recordings.names import places
+from psimlearn.recordings.plans import Plan, inputs_after
 from psimlearn.recordings.received import Form, Received
 from psimlearn.recordings.recoded import recoded
 from psimlearn.recordings.regular import Timing
@@ -94,7 +95,7 @@ def _received_frames(
     alone, frames = is_frame(recordings), _parts(recordings)
     given = Roles() if roles is None else _present(roles, frames)
     timing = Timing(None if given.by_rows else "auto" if step is None else step, sort=sort)
-    packed, source = packed_frame(recordings, given, timing, strict=True)
+    packed, source = packed_frame(recordings, given, timing, strict=True, known=_known(roles, names))
     data = in_order(Trajectories(*packed), names)
     if roles is None:
         data = replace(data, roles=None)  # nobody has told a meaning: the next frames are read as strictly
@@ -116,27 +117,33 @@ def _present(roles: Roles, frames: Sequence[Any]) -> Roles:
 
     id, time = (name if name is not None and there(name) else None for name in (roles.id, roles.time))
     hints = roles.hints if all(map(there, roles.hints)) else ()
-    return roles._replace(id=id, time=time, channels=None, hints=hints)
+    return roles._replace(id=id, time=time, channels=roles.channels or None, hints=hints)
 
 
-def inputs_to_come(frames: Any, roles: Roles, data: Trajectories) -> list[Float[np.ndarray, "steps p"]]:
+def _known(roles: Roles | None, names: Sequence[str] | None) -> list[Any] | None:
+    """The columns that a model knows: of the frame in fit, or its channels; None if this is fit."""
+    if roles is None:
+        return None if names is None else list(names)
+    return [*roles.beside, *(roles.channels or ()), *roles.exclude]
+
+
+def inputs_to_come(
+    frames: Any, roles: Roles, data: Trajectories, steps: int, step: float | None
+) -> Float[np.ndarray, "m steps p"]:
     """The inputs of the rows after each recording, from frames with the columns of a model's inputs.
 
     Args:
         frames: a frame for one recording, a long frame with the id of the model, or a list or dictionary of frames.
         roles: the meaning of the columns, as the model remembers it.
         data: the recordings.
+        steps: how many rows.
+        step: the seconds between rows that the times of the frames must have; None if no time counts.
     """
     given = _present(roles, _parts(frames))._replace(channels=(), hints=())
-    packed = packed_frame(frames, given, Timing(None, sort=given.time is not None)).packed
+    packed = packed_frame(frames, given, Timing(None, sort=True), strict=True, known=_known(roles, None)).packed
     assert packed.inputs is not None
-    parts = np.split(packed.inputs, packed.offsets[1:-1])
-    if packed.ids is None or data.ids is None:
-        return parts
-    found = dict(zip(packed.ids, parts, strict=True))
-    if absent := [id for id in data.ids if id not in found]:
-        raise DataError(f"future_inputs: required rows for the ids {listed(absent)}, received none. Add them.")
-    return [found[id] for id in data.ids]
+    times = None if roles.by_rows else packed.times
+    return inputs_after(Plan(packed.inputs, packed.offsets, packed.ids, times), data, steps, step)
 
 
 def _columns(frame: Any) -> list[Any]:
@@ -153,8 +160,8 @@ def _framing(frame: Any, rows: Int[np.ndarray, " rows"], data: Trajectories, rol
     """A frame, and where its channels, ids and times stand."""
     columns = _columns(frame)
     named = Keys(*(name if name in columns else None for name in (roles.id, roles.time)))
-    channels = [name for name in columns if name not in roles.beside] if data.names is None else list(data.names)
-    return Framing(frame, rows, channels, named, levels(frame, roles.id, roles.time), roles.time_format)
+    named_channels = data.names or roles.channels or [name for name in columns if name not in roles.beside]
+    return Framing(frame, rows, list(named_channels), named, levels(frame, roles.id, roles.time), roles.time_format)
 
 
 def received_symbols(recordings: Any, alphabet: Alphabet | None = None) -> Received:

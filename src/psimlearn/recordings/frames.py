@@ -1,6 +1,6 @@
 """Data frames, pandas or polars, as packed arrays: a long frame, a frame for each recording, or one recording."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, starmap
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.recordings.categories import one_hot, words_of
 from psimlearn.recordings.columns import called, column_times, holds_numbers, holds_words, missing, numbers, words
 from psimlearn.recordings.index import from_index
-from psimlearn.recordings.names import IDS, TIMES, listed, looks_like, places
+from psimlearn.recordings.meanings import suspects
+from psimlearn.recordings.names import listed, places
 from psimlearn.recordings.packing import Packed
 from psimlearn.recordings.regular import Timing as Timing
 from psimlearn.recordings.regular import check_inputs, regular
@@ -56,7 +57,14 @@ def is_frame(entry: Any) -> bool:
     return hasattr(type(entry), "columns")
 
 
-def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), *, strict: bool = False) -> Framed:
+def packed_frame(
+    frame: Any,
+    roles: Roles = Roles(),
+    timing: Timing = Timing(),
+    *,
+    strict: bool = False,
+    known: Collection[Any] | None = None,
+) -> Framed:
     """Gather the rows of each trajectory in order of first appearance, at equal distances in time.
 
     Args:
@@ -64,9 +72,14 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         roles: the meaning of the columns.
         timing: how times become rows.
         strict: refuse text where no channels are named, instead of leaving it out; take no numbers for names.
+        known: the columns that a model knows, so that nobody need ask what they mean; None where `channels` are all
+            that is known, which leaves nothing to ask.
     """
     check_roles(roles)
     tables = list(_tables(frame, roles))
+    if known is not None or roles.channels is None:
+        for table in tables:
+            _check_meaning(table, roles, known or ())
     channels = list(roles.channels) if roles.channels is not None else _channels(tables[0], roles, strict)
     if not channels and not (roles.channels == () and roles.inputs):  # inputs alone are those of rows to come
         raise _no_channels(tables[0])
@@ -103,7 +116,11 @@ def packed_frame(frame: Any, roles: Roles = Roles(), timing: Timing = Timing(), 
         parts[2] if roles.hints else None,
         step=step,
         times=times,
-        roles=roles._replace(channels=tuple(channels), by_rows=timing.step is None),
+        roles=roles._replace(
+            channels=tuple(channels),
+            by_rows=timing.step is None,
+            exclude=tuple(name for name in tables[0].columns.columns if name not in {*channels, *roles.beside}),
+        ),
     )
     return Framed(packed, source)
 
@@ -165,9 +182,10 @@ def _table(frame: Any, roles: Roles, where: str, key: Any) -> _Table:
         if not (name == roles.id and index.id is not None) and not (name == roles.time and index.time is not None)
     ]
     if absent := [name for name in needed if name not in names]:
+        fill = "; if a channel was not measured, add the column with NaN"
         raise DataError(
             f"{where}required columns {listed(absent)}, received a frame with {listed(names)}. Correct the names, or "
-            "rename the frame's columns."
+            f"rename the frame's columns{fill if set(absent) & set(roles.channels or ()) else ''}."
         )
     id = columns.get_column(roles.id) if roles.id in names else index.id
     time = columns.get_column(roles.time) if roles.time in names else index.time
@@ -177,7 +195,6 @@ def _table(frame: Any, roles: Roles, where: str, key: Any) -> _Table:
 def _channels(table: _Table, roles: Roles, strict: bool) -> list[Any]:
     """Every column that nothing else was named for: of numbers, or with `strict`, whatever they hold."""
     free = [name for name in table.columns.columns if name not in roles.beside]
-    _check_meaning(table, free)
     return free if strict else [name for name in free if holds_numbers(table.columns.get_column(name))]
 
 
@@ -189,20 +206,50 @@ def _no_channels(table: _Table) -> DataError:
     )
 
 
-def _check_meaning(table: _Table, free: list[Any]) -> None:
-    """Refuse columns whose names tell that they are an id or a time, and that nobody has named so."""
-    like = {
-        what: found[0]
-        for what, known, there in (("id", IDS, table.id), ("time", TIMES, table.time))
-        if there is None and (found := looks_like(known, free))
-    }
-    if like:
-        told = " and ".join(f"{name!r} ({'an id' if what == 'id' else 'a time'}?)" for what, name in like.items())
-        call = ", ".join(f"{what}={name!r}" for what, name in like.items())
-        raise DataError(
-            f"{table.where}required the meaning of the column{'s' * (len(like) > 1)} {told}, received none. Call "
-            f"Trajectories.from_frame(frame, {call}); if it is a channel, list all channels=[..] there."
-        )
+def _check_meaning(table: _Table, roles: Roles, known: Collection[Any]) -> None:
+    """Refuse columns that may be an id or a time, as their names or their cells say, and that nobody has named so."""
+    timed = table.time is not None
+    if timed and table.id is not None:
+        return
+    free = [name for name in table.columns.columns if name not in roles.beside and name not in known]
+    groups = None if table.id is None else _numbered(table.id)
+    cells = {name: _cells(table.columns.get_column(name)) for name in free}
+    found = suspects(cells, groups, timed=timed, alone=not known)
+    if table.key is not None:  # one of several frames is one recording, unless a name says otherwise
+        found = {name: suspect for name, suspect in found.items() if suspect.what == "time" or not suspect.why}
+    if not found:
+        return
+    asked = " and ".join(f"{name!r} ({suspect.asked})" for name, suspect in found.items())
+    given = {"id": roles.id, "time": roles.time} | {suspect.what: name for name, suspect in found.items()}
+    given |= {what: list(getattr(roles, what)) or None for what in ("inputs", "hints")}
+    call = ", ".join(f"{what}={name!r}" for what, name in given.items() if name is not None)
+    otherwise = "else leave it out"
+    if not known:
+        numeric = [name for name in free if isinstance(cells[name], np.ndarray)]
+        channels = [name for name in numeric if name not in found]
+        otherwise = f"else name the channels there: channels={listed(channels or numeric)}, and this one if it is one"
+    raise DataError(
+        f"{table.where}required the meaning of the column{'s' * (len(found) > 1)} {asked}, received none. Call "
+        f"Trajectories.from_frame(frame, {call}); {otherwise}."
+    )
+
+
+def _cells(column: "nw.Series[Any]") -> Any:
+    """The cells that tell the meaning of a column: numbers as an array, words as a list, None of true and false."""
+    if column.dtype.is_numeric():
+        return column.to_numpy()
+    if column.dtype.is_temporal():
+        return column.head(1).to_list()  # one date tells it
+    return words(column) if holds_words(column) else None
+
+
+def _numbered(ids: "nw.Series[Any]") -> Int[np.ndarray, " rows"]:
+    """The number of the recording of each row."""
+    try:
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(id, len(numbers)) for id in ids.to_list()])
+    except TypeError:  # ids that are no ids are refused where they are used
+        return np.zeros(len(ids), dtype=np.int64)
 
 
 def _matched(table: _Table, first: _Table, channels: list[Any], roles: Roles, strict: bool) -> list[Any]:

@@ -23,6 +23,8 @@ class Roles(NamedTuple):
     """The words of each input that holds words: there is an input for each word."""
     by_rows: bool = False
     """Whether rows count as equally far apart, whatever their times."""
+    exclude: Sequence[Any] = ()
+    """The columns of the frame that are nothing of this."""
 
     @property
     def beside(self) -> list[Any]:

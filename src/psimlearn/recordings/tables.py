@@ -162,9 +162,10 @@ def _check_sizes(found: Files) -> None:
 def _table(file: Path, header: Header, wanted: Selection) -> Table:
     """The chosen columns of one file."""
     if absent := sorted(wanted.named - set(header.names)):
+        fill = "; if a channel was not measured, add its column with empty cells"
         raise DataError(
             f"{file}: required columns {listed(absent)}, received a file with the columns "
-            f"{listed(header.names)}. Correct the names."
+            f"{listed(header.names)}. Correct the names{fill if set(absent) & set(wanted.numbers) else ''}."
         )
     parquet = file.suffix.lower() == ".parquet"
     table = read_parquet(file, wanted) if parquet else read_csv(file, header, wanted)
