@@ -74,9 +74,11 @@ class Api:
         """DELETE /v1/streams/{id}."""
         stream = self._stream(request)
         try:
-            await self.engine.delete(stream.id)
+            there = await self.engine.delete(stream.id)
         except PsimlearnError as error:
             raise refusal(error) from error
+        if not there:
+            raise _no_stream(stream.id)
         return Response(status_code=204)
 
     async def one(self, request: Request) -> Response:
@@ -173,7 +175,7 @@ class Api:
     def _stream(self, request: Request) -> Stream:
         id = _checked(intake.checked_id, request.path_params["id"])
         if id not in self.engine.streams.by_id:
-            raise RefusedError(404, f"streams: required the id of a stream, received {id!r}, which is none.")
+            raise _no_stream(id)
         return self.engine.streams.by_id[id]
 
     async def _body(self, request: Request) -> bytes:
@@ -267,6 +269,10 @@ def model_facts(served: Served) -> dict[str, Any]:
         "alarm_one_in": None if served.rate is None else round(1 / served.rate),
         "alarm_rows_measured": None if thresholds is None else int(thresholds.rows[0]),
     }
+
+
+def _no_stream(id: str) -> RefusedError:
+    return RefusedError(404, f"streams: required the id of a stream, received {id!r}, which is none.")
 
 
 def _errors(error: PsimlearnError, n: int) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from psimlearn.serve.rowtimes import RowTimes
 from psimlearn.serve.served import Served
 from psimlearn.shapes import Float, Int
 
-__all__ = ["BEGINS", "Course", "Planned", "filled"]
+__all__ = ["BEGINS", "Course", "Planned", "filled", "missed"]
 
 BEGINS = -1
 """In place of the number of rows missed: a new recording begins."""
@@ -32,6 +32,16 @@ class Planned(NamedTuple):
     notes: dict[int, str]
     written: list[Any] | None
     """The times of the rows that will be taken, as they were written."""
+
+    @property
+    def n_missed(self) -> int:
+        """How many rows were missed before these rows."""
+        return missed(self.arrivals)
+
+
+def missed(arrivals: Int[np.ndarray, " rows"] | None) -> int:
+    """How many rows were missed before rows with these arrivals."""
+    return 0 if arrivals is None else int(np.maximum(arrivals, 0).sum())
 
 
 class Course:

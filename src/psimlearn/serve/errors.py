@@ -6,7 +6,7 @@ from starlette.responses import JSONResponse, Response
 
 from psimlearn.errors import DataError, DivergedError, PsimlearnError
 from psimlearn.serve.store import StoreError, StoreFullError
-from psimlearn.serve.streams import LimitError
+from psimlearn.serve.streams import LimitError, TooMuchError
 
 __all__ = ["RefusedError", "error_response", "refusal"]
 
@@ -42,6 +42,7 @@ def refusal(error: PsimlearnError) -> RefusedError:
     kinds: list[tuple[type[PsimlearnError], int]] = [
         (StoreFullError, 507),
         (StoreError, 503),
+        (TooMuchError, 413),
         (LimitError, 429),
         (DivergedError, 422),
         (DataError, 400),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.serve.bank import Kept, new_kept, replaced
-from psimlearn.serve.courses import BEGINS, filled
+from psimlearn.serve.courses import BEGINS, filled, missed
 from psimlearn.serve.served import Served
 from psimlearn.serve.taking import Rows, taken
 from psimlearn.shapes import Bool, Float, Int
@@ -22,6 +22,11 @@ class Came(NamedTuple):
     """Channels, then inputs."""
     arrivals: Int[np.ndarray, " rows"] | None
     """How many rows were missed before each row, or `BEGINS`; None if nothing was missed."""
+
+    @property
+    def n_missed(self) -> int:
+        """How many rows were missed before all rows."""
+        return missed(self.arrivals)
 
 
 class Answered(NamedTuple):
@@ -79,18 +84,12 @@ def _round(served: Served, kept: Kept, streams: Sequence[Came], steps: int) -> t
         *(filled(came.numbers, came.arrivals, n, kept.inputs[i]) for i, came in enumerate(streams)), strict=True
     )
     lengths = np.array([len(x) for x in xs])
-    result = taken(served, kept, Rows(np.concatenate(xs), np.concatenate(us), lengths), steps)
-    starts = np.cumsum(lengths) - lengths
-    columns = (result.answers, result.rings, result.channel)
-    if int(lengths.sum()) == sum(map(len, places)):
-        # nothing was missed: views, as copies would cost more than the rest
-        ends = (starts + lengths).tolist()
-        return result.kept, [
-            Answered(result.answers[a:b], result.rings[a:b], result.channel[a:b])
-            for a, b in zip(starts.tolist(), ends, strict=True)
-        ]
+    came = np.zeros(int(lengths.sum()), dtype=bool)
+    came[np.concatenate([a + place for a, place in zip(np.cumsum(lengths) - lengths, places, strict=True)])] = True
+    result = taken(served, kept, Rows(np.concatenate(xs), np.concatenate(us), lengths, came), steps)
+    ends = np.cumsum([len(place) for place in places]).tolist()
     return result.kept, [
-        Answered(*(column[start + place] for column in columns)) for start, place in zip(starts, places, strict=True)
+        Answered(result.answers[a:b], result.rings[a:b], result.channel[a:b]) for a, b in pairwise([0, *ends])
     ]
 
 
