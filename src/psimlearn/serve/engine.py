@@ -19,7 +19,7 @@ from psimlearn.serve.served import Served
 from psimlearn.serve.store import Store, StoreError, Writing
 from psimlearn.serve.streams import Done, Group, LimitError, Request, Stream, Streams
 
-__all__ = ["Engine", "Retention"]
+__all__ = ["MOST_IN_LOOP", "Engine", "Retention"]
 
 Of = TypeVar("Of")
 
@@ -75,11 +75,18 @@ class Engine:
         """What was answered and is perhaps not written yet, by `_behind`."""
         self._behind: asyncio.Future[None] | None = None
         self._n_asked = 0
+        self._n_replayed: int | None = None
         self._tasks: list[asyncio.Task[None]] = []
+
+    async def recover(self) -> int:
+        """Bring streams back, once; returns the number of rows that were replayed."""
+        if self._n_replayed is None:
+            self._n_replayed = await self.stored(recover, self.store, self.streams)
+        return self._n_replayed
 
     async def start(self) -> int:
         """Bring streams back and begin to work; returns the number of rows that were replayed."""
-        n_replayed = await self.stored(recover, self.store, self.streams)
+        n_replayed = await self.recover()
         self._tasks = [asyncio.create_task(work()) for work in (self._work, self._sweep, self._tick)]
         return n_replayed
 

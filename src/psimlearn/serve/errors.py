@@ -51,7 +51,9 @@ def refusal(error: PsimlearnError) -> RefusedError:
     return RefusedError(status, str(error))
 
 
-def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+def error_response(
+    status: int, message: str, headers: dict[str, str] | None = None, code: str | None = None
+) -> Response:
     """The answer to a refused request: {"error": {"status": .., "code": .., "message": ..}}."""
-    error: dict[str, Any] = {"status": status, "code": CODES.get(status, "error"), "message": message}
+    error: dict[str, Any] = {"status": status, "code": code or CODES.get(status, "error"), "message": message}
     return JSONResponse({"error": error}, status, headers)

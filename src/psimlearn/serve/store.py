@@ -121,8 +121,7 @@ class Store:
 
     def about(self, name: str) -> str | None:
         """A note on the whole file."""
-        found = self.connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return found and str(found[0])
+        return next((str(value) for (value,) in self._read("SELECT value FROM about WHERE name = ?", name)), None)
 
     def note(self, name: str, value: str) -> None:
         """Keep a note on the whole file."""
