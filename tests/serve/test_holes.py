@@ -1,5 +1,6 @@
 """Holes in the times of live rows: no stream falls silent after one, and no hole keeps other clients waiting."""
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ import pytest
 
 from psimlearn import PSIM, Trajectories
 from psimlearn.cli.models import opened
-from psimlearn.filter.tabulate import answers_to
-from psimlearn.serve import engine, streams, taking
+from psimlearn.filter.tabulate import answers, answers_to
+from psimlearn.serve import streams, taking
 from psimlearn.serve.limits import Limits
 from psimlearn.serve.running import ran
 from serving import Client, recordings, saved, serving
@@ -51,7 +52,7 @@ def test_a_hole_acts_as_empty_rows_but_only_rows_that_came_are_answered(
     """Inputs are held in a hole; the work of an answer is done for rows that came."""
     rng = np.random.default_rng(2)
     if feedthrough is None:
-        path, x, u, data = saved(tmp_path), np.array(X), np.empty((30, 0)), {"names": ("a", "b")}
+        path, x, u, names = saved(tmp_path), np.array(X), np.empty((30, 0)), ["a", "b"]
     else:
         inputs = rng.standard_normal((8, 60, 1))
         x = np.cumsum(inputs, axis=1) * 0.1 + 0.05 * rng.standard_normal((8, 60, 1))
@@ -60,16 +61,14 @@ def test_a_hole_acts_as_empty_rows_but_only_rows_that_came_are_answered(
         PSIM(window=2, feedthrough=feedthrough, **settings).fit(
             Trajectories.of(list(x), inputs=list(inputs), names=("x",))
         ).save(path)
-        x, u = x[0, :30], inputs[0, :30]
-        data = {"names": ("x",)}
+        x, u, names = x[0, :30], inputs[0, :30], ["x"]
     kept = [*range(8), *range(20, 30)]  # a hole of 12 rows
     answered: list[int] = []
 
     def counted(filter: Any, before: Any, rows: np.ndarray, *others: Any) -> np.ndarray:
         answered.append(len(rows))
-        return whole(filter, before, rows, *others)
+        return answers(filter, before, rows, *others)
 
-    whole = taking.answers
     monkeypatch.setattr(taking, "answers", counted)
     with serving(path, step="1s") as server:
         rows = np.concatenate([x, u], axis=1)[kept].tolist()
@@ -77,7 +76,7 @@ def test_a_hole_acts_as_empty_rows_but_only_rows_that_came_are_answered(
     assert sum(answered) == len(kept)
     holes, held = x.copy(), u.copy()
     holes[8:20], held[8:20] = np.nan, u[7]
-    whole_recording = Trajectories.of([holes], inputs=None if feedthrough is None else [held], **data)
+    whole_recording = Trajectories.of([holes], inputs=None if feedthrough is None else [held], names=names)
     expected = answers_to(opened(path).filter, whole_recording, 1)[kept]
     for i, row in enumerate(found):
         values = [value for name, value in row.items() if name not in ("row", "time", "note", "alarm", "alarm.channel")]
@@ -115,6 +114,6 @@ def test_other_clients_are_answered_while_much_is_computed(tmp_path: Path, monke
 
 def test_few_rows_are_computed_in_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread costs more than a few rows do."""
-    monkeypatch.setattr(engine.asyncio, "to_thread", None)
+    monkeypatch.setattr(asyncio, "to_thread", None)
     with serving(saved(tmp_path), step="1s") as server:
         assert len(server.post("s", {"rows": X, "times": [float(t) for t in range(30)]})) == 30

@@ -12,6 +12,7 @@ import pytest
 
 from psimlearn import PSIM, Trajectories
 from psimlearn.serve import api
+from psimlearn.serve.answering import row_answers
 from psimlearn.serve.limits import Limits
 from serving import Answer, Client, Process, recordings, saved, serving, until
 
@@ -208,12 +209,11 @@ def test_other_clients_are_answered_while_a_long_answer_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, may_end = threading.Event(), threading.Event()
-    whole = api.row_answers
 
     def slow(*given: Any) -> Any:
         begun.set()
         assert may_end.wait(10)
-        return whole(*given)
+        return row_answers(*given)
 
     monkeypatch.setattr(api, "row_answers", slow)
     with serving(saved(tmp_path)) as server:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from psimlearn.serve.answering import forecast, history, row_answers, stream_fac
 from psimlearn.serve.engine import MOST_IN_LOOP, Engine
 from psimlearn.serve.errors import RefusedError, refusal
 from psimlearn.serve.events import Watcher
+from psimlearn.serve.intake import Batch
 from psimlearn.serve.numbers import dumps, jsonable
 from psimlearn.serve.served import Served
+from psimlearn.serve.store import StoreError
 from psimlearn.serve.streams import Done, Stream
 from psimlearn.serve.streams import Request as Asked
 
@@ -30,6 +33,8 @@ class Api:
     def __init__(self, engine: Engine, read_model: Callable[[], Served]) -> None:
         self.engine = engine
         self.read_model = read_model
+        self.numbers = count(1)
+        """Numbers of requests that bring rows."""
 
     async def take_rows(self, request: Request) -> Response:
         """POST /v1/streams/{id}/rows."""
@@ -39,7 +44,7 @@ class Api:
         body = _checked(intake.loaded, await self._body(request))
         batch = _checked(intake.batch_of, id, body, served, engine.limits)
         n_predictions = self._checked_size(len(batch.numbers), horizons)
-        (done,) = await self._taken([Asked(batch, horizons[-1])])
+        (done,) = await self._taken([batch], horizons[-1])
         if not isinstance(done, Done):
             raise refusal(done)
         return await _written(
@@ -53,7 +58,7 @@ class Api:
         body = _checked(intake.loaded, await self._body(request))
         batches, ids = _checked(intake.batches_of, body, served, engine.limits)
         n_predictions = self._checked_size(len(ids), horizons)
-        done = await self._taken([Asked(batch, horizons[-1]) for batch in batches])
+        done = await self._taken(batches, horizons[-1])
         if all(isinstance(each, PsimlearnError) for each in done) and isinstance(done[0], PsimlearnError):
             raise refusal(done[0])
 
@@ -134,7 +139,7 @@ class Api:
         try:
             n_rows = await self.reloaded()
         except PsimlearnError as error:
-            raise RefusedError(409, str(error)) from error
+            raise refusal(error) if isinstance(error, StoreError) else RefusedError(409, str(error)) from error
         return _answer({**model_facts(self.engine.streams.served), "rows_replayed": n_rows})
 
     async def reloaded(self) -> int:
@@ -176,9 +181,10 @@ class Api:
         }
         return Response(engine.metrics.text(gauges), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _taken(self, asked: list[Asked]) -> list[Done | PsimlearnError]:
+    async def _taken(self, batches: Sequence[Batch], steps: int) -> list[Done | PsimlearnError]:
+        number = next(self.numbers)
         try:
-            return await self.engine.take(asked)
+            return await self.engine.take([Asked(batch, steps, number) for batch in batches])
         except PsimlearnError as error:
             raise refusal(error) from error
 

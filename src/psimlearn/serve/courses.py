@@ -13,7 +13,7 @@ from psimlearn.serve.rowtimes import RowTimes
 from psimlearn.serve.served import Served
 from psimlearn.shapes import Float, Int
 
-__all__ = ["BEGINS", "Course", "Planned", "filled", "missed"]
+__all__ = ["BEGINS", "Course", "Planned", "filled"]
 
 BEGINS = -1
 """In place of the number of rows missed: a new recording begins."""
@@ -36,12 +36,7 @@ class Planned(NamedTuple):
     @property
     def n_missed(self) -> int:
         """How many rows were missed before these rows."""
-        return missed(self.arrivals)
-
-
-def missed(arrivals: Int[np.ndarray, " rows"] | None) -> int:
-    """How many rows were missed before rows with these arrivals."""
-    return 0 if arrivals is None else int(np.maximum(arrivals, 0).sum())
+        return 0 if self.arrivals is None else int(np.maximum(self.arrivals, 0).sum())
 
 
 class Course:

@@ -74,7 +74,6 @@ class Engine:
         self._unwritten: Writing | None = None
         """What was answered and is perhaps not written yet, by `_behind`."""
         self._behind: asyncio.Future[None] | None = None
-        self._n_asked = 0
         self._n_replayed: int | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -116,8 +115,7 @@ class Engine:
         if self._n_waiting + n_rows > self.limits.waiting:
             raise LimitError("required a server with room, received more rows than it can take. Send again later.")
         future: asyncio.Future[list[Done | PsimlearnError]] = asyncio.get_running_loop().create_future()
-        self._n_asked += 1
-        self._waiting.append(([request._replace(number=self._n_asked) for request in requests], future))
+        self._waiting.append((requests, future))
         self._n_waiting += n_rows
         self._wake.set()
         return await future

@@ -1,13 +1,13 @@
 """Rows of some streams from their numbers and arrivals to their answers: the one path of live rows and of replays."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from psimlearn.serve.bank import Kept, new_kept, replaced
-from psimlearn.serve.courses import BEGINS, filled, missed
+from psimlearn.serve.courses import BEGINS, filled
 from psimlearn.serve.served import Served
 from psimlearn.serve.taking import Rows, taken
 from psimlearn.shapes import Bool, Float, Int
@@ -22,11 +22,6 @@ class Came(NamedTuple):
     """Channels, then inputs."""
     arrivals: Int[np.ndarray, " rows"] | None
     """How many rows were missed before each row, or `BEGINS`; None if nothing was missed."""
-
-    @property
-    def n_missed(self) -> int:
-        """How many rows were missed before all rows."""
-        return missed(self.arrivals)
 
 
 class Answered(NamedTuple):
@@ -84,13 +79,15 @@ def _round(served: Served, kept: Kept, streams: Sequence[Came], steps: int) -> t
         *(filled(came.numbers, came.arrivals, n, kept.inputs[i]) for i, came in enumerate(streams)), strict=True
     )
     lengths = np.array([len(x) for x in xs])
-    came = np.zeros(int(lengths.sum()), dtype=bool)
-    came[np.concatenate([a + place for a, place in zip(np.cumsum(lengths) - lengths, places, strict=True)])] = True
-    result = taken(served, kept, Rows(np.concatenate(xs), np.concatenate(us), lengths, came), steps)
-    ends = np.cumsum([len(place) for place in places]).tolist()
-    return result.kept, [
-        Answered(result.answers[a:b], result.rings[a:b], result.channel[a:b]) for a, b in pairwise([0, *ends])
-    ]
+    ends = [0, *accumulate(map(len, places))]
+    came = np.ones(int(lengths.sum()), dtype=bool)
+    if len(came) > ends[-1]:
+        came[:] = False
+        came[np.concatenate([a + place for a, place in zip(np.cumsum(lengths) - lengths, places, strict=True)])] = True
+    rows = Rows(np.concatenate(xs), np.concatenate(us), lengths, came)
+    kept, answers, rings, channel = taken(served, kept, rows, steps)
+    # views, as copies would cost more than the rest
+    return kept, [Answered(answers[a:b], rings[a:b], channel[a:b]) for a, b in pairwise(ends)]
 
 
 def _one(parts: Sequence[Answered]) -> Answered:

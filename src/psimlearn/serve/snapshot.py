@@ -15,6 +15,7 @@ from psimlearn.recordings.times import Moment
 from psimlearn.serve.bank import Kept, new_kept
 from psimlearn.serve.rowtimes import RowTimes
 from psimlearn.serve.served import Served
+from psimlearn.serve.taking import usable
 
 __all__ = ["kept_from", "kept_to_bytes", "times_from", "times_to_json"]
 
@@ -52,6 +53,8 @@ def kept_from(data: bytes, served: Served) -> Kept:
     doubt = None if spread is None else Doubt(np.zeros(1, dtype=np.int64), spread)
     kept = new_kept(served, 1)
     state = State(belief, recent, clock, unseen, late, doubt, unrest if unrest.size else None)
+    if not usable(state):  # as earlier versions let rows make it
+        raise DataError("state: required numbers that can be computed with, received too large ones.")
     return Kept(kept.memory._replace(state=state, x=x, u=u, waits=waits), rings, calm, inputs)
 
 

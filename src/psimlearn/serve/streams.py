@@ -109,13 +109,10 @@ class Plan(NamedTuple):
     kept: Kept | None
     """What is kept of them before; None if there are none."""
     steps: int
+    n_turns: int
+    """How many rows were missed, and how many predictions must be made."""
     new: list[Stream]
     seen: float
-
-    @property
-    def n_turns(self) -> int:
-        """How many rows must be taken, or were missed, and how many predictions must be made."""
-        return sum(each.n_missed + len(each.numbers) * self.steps for each in self.came)
 
 
 class Group(NamedTuple):
@@ -181,7 +178,8 @@ class Streams:
         came = [_came([done[i].planned for i in some]) for some in pieces.values()]
         kept = self.bank.get(_places(list(pieces))) if pieces else None
         steps = max(request.steps for request in requests)
-        return Plan(done, courses, pieces, came, kept, steps, new, seen)
+        n_turns = missed.total() + steps * sum(len(each.numbers) for each in came)
+        return Plan(done, courses, pieces, came, kept, steps, n_turns, new, seen)
 
     def computed(self, plan: Plan) -> tuple[Kept | None, list[Answered]]:
         """What is kept of the streams after their rows, and the answers; it reads nothing that others change."""
@@ -228,8 +226,9 @@ class Streams:
         course = Course(before.n_rows, before.times)
         try:
             planned = course.planned(request.batch, self.served)
-            missed[request.number] += planned.n_missed
-            self._check_missed(planned.n_missed, missed[request.number])
+            if planned.arrivals is not None:
+                missed[request.number] += planned.n_missed
+                self._check_missed(planned.n_missed, missed[request.number])
             if stream is None:
                 stream = self.add(request.batch.id, seen)
                 new.append(stream)

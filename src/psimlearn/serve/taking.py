@@ -14,7 +14,7 @@ from psimlearn.serve.bank import Kept, replaced
 from psimlearn.serve.served import Served
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["Rows", "Taken", "taken"]
+__all__ = ["Rows", "Taken", "taken", "usable"]
 
 LARGEST = float(np.finfo(np.float64).max) ** 0.25
 """Standardised values below 1e77 are usable: the squares of their squares, of which no more is made, are finite."""
@@ -81,14 +81,15 @@ def _stretch(served: Served, kept: Kept, rows: Rows, steps: int) -> tuple[Kept, 
         if not came.any():
             columns = 1 + 2 * x.shape[1] * (1 + steps)
             return kept, np.empty((0, columns)), np.zeros(0, dtype=bool), np.full(0, None)
+        of_streams = rows.lengths
         if not came.all():
+            of_streams = np.add.reduceat(came, np.cumsum(rows.lengths) - rows.lengths, dtype=np.int64)
             x, before, after = x[came], before.at(came), after.at(came)
         table = answers(filter, before, x, after, steps)
         bell = kept.bell(served)
         if bell is None:
             return kept, table, np.zeros(len(x), dtype=bool), np.full(len(x), None)
         x, doubt = filter.scaling(x), doubt_of_row(filter, before)
-        of_streams = np.add.reduceat(came, np.cumsum(rows.lengths) - rows.lengths, dtype=np.int64)
         bell, rings = _rung(bell, alarm_scores(filter, before, x, doubt), of_streams)
         channel = channels_in_alarm(filter, rings, before, x, doubt)
     return kept._replace(rings=bell.rings, calm=bell.calm), table, rings, channel
@@ -109,10 +110,14 @@ def _rung(bell: Bell, rows: Scored, lengths: Int[np.ndarray, " b"]) -> tuple[Bel
     return bell._replace(rings=rings, calm=calm), out
 
 
+def usable(state: State) -> bool:
+    """Whether a next row can be computed with: if not, it would be refused, and all after it."""
+    small = all((np.abs(part) < LARGEST).all() for part in (state.belief, state.recent))  # NaN is not less
+    return small and (state.unrest is None or bool(np.isfinite(state.unrest).all()))
+
+
 def _check_usable(state: State) -> None:
-    """Refuse rows after which the next row could not be computed with: it would be refused, and all after it."""
-    usable = all((np.abs(part) < LARGEST).all() for part in (state.belief, state.recent))  # NaN is not less
-    if not usable or (state.unrest is not None and not np.isfinite(state.unrest).all()):
+    if not usable(state):
         raise DivergedError(
             "required rows after which the state of the stream can be computed with, received rows too far from the "
             "training data. The rows were left out. Check their units."
