@@ -129,6 +129,18 @@ def test_a_new_stream_has_nothing_of_one_that_was_removed(tmp_path: Path, restar
             begun(server)
 
 
+def test_a_new_stream_at_the_place_of_a_removed_one_is_in_no_doubt(tmp_path: Path) -> None:
+    """Its place in memory is used again, and a gap had left doubt there."""
+    with serving(saved(tmp_path)) as server:
+        server.post("old", [*X[:5], [None, None], [None, None]])
+        place = server.engine.streams.by_id["old"].place
+        server.client.delete("/v1/streams/old")
+        new = [answer for row in X[:4] for answer in server.post("new", row)]
+        assert server.engine.streams.by_id["new"].place == place
+        other = [answer for row in X[:4] for answer in server.post("other", row)]
+        assert new == other
+
+
 def test_stores_of_earlier_versions_give_no_key_twice(tmp_path: Path) -> None:
     """They do not note the last key: rows and alarms that a stream has left tell it."""
     path = saved(tmp_path)

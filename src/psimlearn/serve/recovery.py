@@ -113,11 +113,11 @@ class _Start(NamedTuple):
     row: int
     """The number of the first row that is taken again."""
     anew: bool = False
-    """Whether the state is rebuilt for another model."""
+    """Whether the state is rebuilt, for another model or because it was damaged."""
 
 
 def _start(store: Store, served: Served, stream: Stream) -> _Start:
-    """The last state of a stream and the row that comes next; a new start some rows back for another model."""
+    """The last state of a stream and the row that comes next; without a state that can be used, some rows back."""
     first, end, seen = store.extent(stream.key)
     saved = store.state(stream.key)
     stream.n_rows, stream.seen = end, seen
