@@ -31,18 +31,24 @@ def test_rows_that_come_one_by_one_begin_a_new_recording_after_a_hole(tmp_path: 
 
 def test_missed_rows_count_as_rows_do(tmp_path: Path) -> None:
     """A request of a few bytes may not ask for hundreds of thousands of steps; what is refused changes nothing."""
-    with serving(saved(tmp_path), Limits(rows=300), step="1s") as server:
+    with serving(saved(tmp_path), Limits(rows=1200), step="1s") as server:
         server.post("s", {"rows": X[:1], "times": [0.0]})
-        refused = server.client.post("/v1/streams/s/rows", {"rows": X[:3], "times": [200.0, 400.0, 401.0]})
+        refused = server.client.post("/v1/streams/s/rows", {"rows": X[:3], "times": [700.0, 1400.0, 1401.0]})
         assert refused.status_code == 413
-        assert "at most 300" in refused.json()["error"]["message"]
-        assert "received 398" in refused.json()["error"]["message"]
-        taken = server.post("s", {"rows": X[:2], "times": [200.0, 201.0]})
-        assert "199 rows were missed" in taken[0]["note"]
+        assert "at most 1200" in refused.json()["error"]["message"]
+        assert "received 1398" in refused.json()["error"]["message"]
+        taken = server.post("s", {"rows": X[:2], "times": [700.0, 701.0]})
+        assert "699 rows were missed" in taken[0]["note"]
         ids = [f"s{i}" for i in range(20)]
         server.client.post("/v1/rows", {"ids": ids, "rows": [X[0]] * 20, "times": [0.0] * 20})
-        some = server.client.post("/v1/rows", {"ids": ids, "rows": [X[0]] * 20, "times": [200.0] * 20}).json()["rows"]
-        assert [row.get("error", {}).get("status") for row in some] == [None] * 15 + [413] * 5  # 15 x 199 < 10 x 300
+        some = server.client.post("/v1/rows", {"ids": ids, "rows": [X[0]] * 20, "times": [901.0] * 20}).json()["rows"]
+        assert [row.get("error", {}).get("status") for row in some] == [None] * 13 + [413] * 7  # 13 x 900 < 12 000
+
+
+def test_a_single_row_is_taken_after_the_longest_hole_whatever_the_limit(tmp_path: Path) -> None:
+    with serving(saved(tmp_path), Limits(rows=1), step="1s") as server:
+        server.post("s", {"rows": X[:1], "times": [0.0]})
+        assert "1000 rows were missed" in server.post("s", {"rows": X[:1], "times": [1001.0]})[0]["note"]
 
 
 @pytest.mark.parametrize("feedthrough", [None, False, True])

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.errors import DataError, PsimlearnError
+from psimlearn.recordings.steps import MOST_MISSED
 from psimlearn.serve.bank import Bank, Kept
 from psimlearn.serve.courses import Course, Planned
 from psimlearn.serve.intake import Batch
@@ -239,7 +240,8 @@ class Streams:
 
     def _check_missed(self, of_stream: int, of_request: int) -> None:
         """Rows that were missed are taken one after the other, so they count as rows do."""
-        for n, most in ((of_stream, self.limits.rows), (of_request, MISSED_TOGETHER * self.limits.rows)):
+        once = max(self.limits.rows, MOST_MISSED)  # a single row can always be taken
+        for n, most in ((of_stream, once), (of_request, MISSED_TOGETHER * once)):
             if n > most:
                 raise TooMuchError(
                     f"rows: required at most {most} rows that were missed before the rows of a request, received {n}, "
