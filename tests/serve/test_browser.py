@@ -154,3 +154,12 @@ def test_a_page_with_a_token(browser: Any, tmp_path: Path) -> None:
         page.page.wait_for_selector(".row:not([hidden])")
         page.wrong = [text for text in page.wrong if "401" not in text]  # the browser notes the first refusal
         page.close()
+
+
+def test_an_address_that_cannot_be_read_names_no_stream(browser: Any, tmp_path: Path) -> None:
+    with serving(saved(tmp_path)) as server:
+        server.post("s", recordings(1, 1, 30).values.tolist())
+        page = Page(browser, f"http://localhost:{server.port}/#%E0%A4%A")
+        page.page.wait_for_selector(".row:not([hidden])")
+        until(lambda: page.page.text_content("#connection") == "live")
+        page.close()

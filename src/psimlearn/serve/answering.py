@@ -9,9 +9,9 @@ from psimlearn.filter.predict import doubt_of
 from psimlearn.filter.step import State
 from psimlearn.filter.stepping import step
 from psimlearn.filter.tabulate import mean_and_std
+from psimlearn.serve.chunks import stored
 from psimlearn.serve.columns import names_of_answers
-from psimlearn.serve.numbers import jsonable, loads
-from psimlearn.serve.recovery import numbers_of
+from psimlearn.serve.numbers import jsonable
 from psimlearn.serve.served import Served
 from psimlearn.serve.store import Chunk
 from psimlearn.serve.streams import Done, Stream, Streams
@@ -111,35 +111,21 @@ def stream_facts(streams: Streams, stream: Stream, trail: bool = False) -> dict[
 
 def history(served: Served, chunks: Sequence[Chunk], last: int) -> dict[str, Any]:
     """The last rows of a stream with the answers that they had."""
-    n = len(served.channels)
-    if not chunks:
+    n, found = len(served.channels), [stored(chunk, served) for chunk in chunks]
+    if not found:
         return {"first": 0, "x": [], "seen": [], "times": [], "missed": []} | {key: [] for key in SHOWN}
-    x = np.concatenate([numbers_of(chunk, served)[:, :n] for chunk in chunks])[-last:]
-    shown = np.concatenate([np.frombuffer(c.answers[: -c.n]).reshape(c.n, 1 + 2 * n) for c in chunks])[-last:]
-    alarm = np.concatenate([np.frombuffer(chunk.answers[-chunk.n :], dtype=np.uint8) for chunk in chunks])[-last:]
-    times = [time for chunk in chunks for time in _times(chunk)][-last:]
-    missed = np.concatenate([_missed(chunk) for chunk in chunks])[-last:]
+    x, missed, shown, alarm = (np.concatenate(part)[-last:] for part in list(zip(*found, strict=True))[:4])
     end = chunks[-1].first + chunks[-1].n
     parts = (shown[:, 0], shown[:, 1 : 1 + n], shown[:, 1 + n :])
     return {
         "first": end - len(x),
         "seen": np.repeat([chunk.seen for chunk in chunks], [chunk.n for chunk in chunks])[-last:].tolist(),
-        "times": times,
+        "times": [time for each in found for time in each.written][-last:],
         "missed": missed.tolist(),
-        "x": jsonable(x),
+        "x": jsonable(x[:, :n]),
         **dict(zip(SHOWN, map(jsonable, parts), strict=False)),
         "alarm": alarm.tolist(),
     }
 
 
 SHOWN = ("log_likelihood", "expected", "std", "alarm")
-
-
-def _times(chunk: Chunk) -> list[Any]:
-    return [None] * chunk.n if chunk.written is None else loads(chunk.written)
-
-
-def _missed(chunk: Chunk) -> np.ndarray:
-    return (
-        np.zeros(chunk.n, dtype=np.int64) if chunk.arrivals is None else np.frombuffer(chunk.arrivals, dtype=np.int64)
-    )

@@ -1,7 +1,8 @@
 """The requests of the API, one function each."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ from starlette.responses import Response
 from psimlearn.errors import DataError, PsimlearnError
 from psimlearn.serve import intake
 from psimlearn.serve.answering import forecast, history, row_answers, stream_facts
-from psimlearn.serve.engine import Engine
+from psimlearn.serve.engine import MOST_IN_LOOP, Engine
 from psimlearn.serve.errors import RefusedError, refusal
 from psimlearn.serve.events import Watcher
+from psimlearn.serve.intake import Batch
 from psimlearn.serve.numbers import dumps, jsonable
 from psimlearn.serve.served import Served
+from psimlearn.serve.store import StoreError
 from psimlearn.serve.streams import Done, Stream
 from psimlearn.serve.streams import Request as Asked
 
@@ -30,6 +33,8 @@ class Api:
     def __init__(self, engine: Engine, read_model: Callable[[], Served]) -> None:
         self.engine = engine
         self.read_model = read_model
+        self.numbers = count(1)
+        """Numbers of requests that bring rows."""
 
     async def take_rows(self, request: Request) -> Response:
         """POST /v1/streams/{id}/rows."""
@@ -38,10 +43,13 @@ class Api:
         horizons = _checked(intake.horizons_of, request.query_params.get("horizons"), served, engine.limits)
         body = _checked(intake.loaded, await self._body(request))
         batch = _checked(intake.batch_of, id, body, served, engine.limits)
-        (done,) = await self._taken([Asked(batch, horizons[-1])])
+        n_predictions = self._checked_size(len(batch.numbers), horizons)
+        (done,) = await self._taken([batch], horizons[-1])
         if not isinstance(done, Done):
             raise refusal(done)
-        return _answer({"id": id, "rows": row_answers([done], engine.streams, horizons)[0]})
+        return await _written(
+            lambda: {"id": id, "rows": row_answers([done], engine.streams, horizons)[0]}, n_predictions
+        )
 
     async def take_many(self, request: Request) -> Response:
         """POST /v1/rows."""
@@ -49,16 +57,21 @@ class Api:
         horizons = _checked(intake.horizons_of, request.query_params.get("horizons"), served, engine.limits)
         body = _checked(intake.loaded, await self._body(request))
         batches, ids = _checked(intake.batches_of, body, served, engine.limits)
-        done = await self._taken([Asked(batch, horizons[-1]) for batch in batches])
+        n_predictions = self._checked_size(len(ids), horizons)
+        done = await self._taken(batches, horizons[-1])
         if all(isinstance(each, PsimlearnError) for each in done) and isinstance(done[0], PsimlearnError):
             raise refusal(done[0])
-        taken = [each for each in done if isinstance(each, Done)]
-        found = iter(row_answers(taken, engine.streams, horizons))
-        answers = {
-            batch.id: iter(next(found) if isinstance(each, Done) else _errors(each, len(batch.numbers)))
-            for batch, each in zip(batches, done, strict=True)
-        }
-        return _answer({"rows": [{"id": id, **next(answers[id])} for id in ids]})
+
+        def answered() -> dict[str, Any]:
+            taken = [each for each in done if isinstance(each, Done)]
+            found = iter(row_answers(taken, engine.streams, horizons))
+            answers = {
+                batch.id: iter(next(found) if isinstance(each, Done) else _errors(each, len(batch.numbers)))
+                for batch, each in zip(batches, done, strict=True)
+            }
+            return {"rows": [{"id": id, **next(answers[id])} for id in ids]}
+
+        return await _written(answered, n_predictions)
 
     async def create(self, request: Request) -> Response:
         """PUT /v1/streams/{id}."""
@@ -74,9 +87,11 @@ class Api:
         """DELETE /v1/streams/{id}."""
         stream = self._stream(request)
         try:
-            await self.engine.delete(stream.id)
+            there = await self.engine.delete(stream.id)
         except PsimlearnError as error:
             raise refusal(error) from error
+        if not there:
+            raise _no_stream(stream.id)
         return Response(status_code=204)
 
     async def one(self, request: Request) -> Response:
@@ -124,7 +139,7 @@ class Api:
         try:
             n_rows = await self.reloaded()
         except PsimlearnError as error:
-            raise RefusedError(409, str(error)) from error
+            raise refusal(error) if isinstance(error, StoreError) else RefusedError(409, str(error)) from error
         return _answer({**model_facts(self.engine.streams.served), "rows_replayed": n_rows})
 
     async def reloaded(self) -> int:
@@ -137,6 +152,8 @@ class Api:
     async def events(self, request: Request) -> Response:
         """GET /v1/events and /v1/streams/{id}/events."""
         id = self._stream(request).id if "id" in request.path_params else None
+        if request.method == "HEAD":
+            return Response(headers=EVENTS)
         try:
             watcher = self.engine.hub.join(id)
         except PsimlearnError as error:
@@ -164,16 +181,28 @@ class Api:
         }
         return Response(engine.metrics.text(gauges), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _taken(self, asked: list[Asked]) -> list[Done | PsimlearnError]:
+    async def _taken(self, batches: Sequence[Batch], steps: int) -> list[Done | PsimlearnError]:
+        number = next(self.numbers)
         try:
-            return await self.engine.take(asked)
+            return await self.engine.take([Asked(batch, steps, number) for batch in batches])
         except PsimlearnError as error:
             raise refusal(error) from error
+
+    def _checked_size(self, n_rows: int, horizons: Sequence[int]) -> int:
+        """The number of predictions that a request asks for, if it is not too large."""
+        n, most = n_rows * len(self.engine.streams.served.channels), self.engine.limits.predictions
+        if len(horizons) > 1 and n * len(horizons) > most:
+            raise RefusedError(
+                413,
+                f"horizons: required at most {most} predictions in an answer, received a request for "
+                f"{n * len(horizons)}. Ask for fewer horizons, or send fewer rows at once.",
+            )
+        return n * len(horizons)
 
     def _stream(self, request: Request) -> Stream:
         id = _checked(intake.checked_id, request.path_params["id"])
         if id not in self.engine.streams.by_id:
-            raise RefusedError(404, f"streams: required the id of a stream, received {id!r}, which is none.")
+            raise _no_stream(id)
         return self.engine.streams.by_id[id]
 
     async def _body(self, request: Request) -> bytes:
@@ -202,7 +231,7 @@ class Events(Response):
     """A response that goes on for as long as its reader keeps up."""
 
     def __init__(self, engine: Engine, id: str | None, watcher: Watcher) -> None:
-        super().__init__(media_type="text/event-stream", headers={"cache-control": "no-store"})
+        super().__init__(headers=EVENTS)
         del self.headers["content-length"]
         self.engine, self.id, self.watcher = engine, id, watcher
 
@@ -234,6 +263,7 @@ class Events(Response):
         return getting.result()
 
 
+EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"}
 PING = 15.0
 """Seconds without an event after which a comment is sent, so that both sides notice a lost connection."""
 
@@ -269,6 +299,10 @@ def model_facts(served: Served) -> dict[str, Any]:
     }
 
 
+def _no_stream(id: str) -> RefusedError:
+    return RefusedError(404, f"streams: required the id of a stream, received {id!r}, which is none.")
+
+
 def _errors(error: PsimlearnError, n: int) -> list[dict[str, Any]]:
     """In place of the answers to n rows of one stream among many."""
     refused = refusal(error)
@@ -279,12 +313,21 @@ def _answer(value: Any, status: int = 200) -> Response:
     return Response(dumps(value), status, media_type="application/json")
 
 
+async def _written(value: Callable[[], Any], n_predictions: int) -> Response:
+    """An answer; the loop goes on meanwhile if it is long."""
+    if n_predictions > MOST_IN_LOOP:
+        return await asyncio.to_thread(lambda: _answer(value()))
+    return _answer(value())
+
+
 def _checked(check: Callable[..., Any], *given: Any) -> Any:
     """The value of a check; a refusal in place of its error."""
     try:
         return check(*given)
     except DataError as error:
         raise RefusedError(400, str(error)) from error
+    except RecursionError as error:
+        raise RefusedError(400, "body: required rows of cells, received JSON of too many levels.") from error
 
 
 def _whole(request: Request, name: str, usual: int, least: int, most: int) -> int:

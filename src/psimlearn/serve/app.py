@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from psimlearn.serve.api import Api
 from psimlearn.serve.engine import Engine
@@ -169,10 +169,15 @@ async def _refused(_: Request, error: Exception) -> Response:
     return error_response(error.status, str(error), error.headers)
 
 
-async def _not_found(_: Request, error: Exception) -> Response:
+async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    words = {404: "address: required one of /openapi.json, received another.", 405: "method: required another."}
-    return error_response(error.status_code, words.get(error.status_code, str(error.detail)))
+    if error.status_code != 405:
+        words = {404: "address: required one of /openapi.json, received another."}
+        return error_response(error.status_code, words.get(error.status_code, str(error.detail)))
+    there = (route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE)
+    allowed = ", ".join(sorted(set().union(*(route.methods for route in there))))
+    message = f"method: required one of {allowed}, received {request.method:.20}."
+    return error_response(405, message, {"allow": allowed})
 
 
 async def _broken(request: Request, error: Exception) -> Response:

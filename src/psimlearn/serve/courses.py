@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.errors import DataError
-from psimlearn.recordings.times import moment_of
+from psimlearn.recordings.times import Moment, moment_of
 from psimlearn.serve.intake import Batch
 from psimlearn.serve.rows import ParsedRow
 from psimlearn.serve.rowtimes import RowTimes
@@ -33,6 +33,11 @@ class Planned(NamedTuple):
     written: list[Any] | None
     """The times of the rows that will be taken, as they were written."""
 
+    @property
+    def n_missed(self) -> int:
+        """How many rows were missed before these rows."""
+        return 0 if self.arrivals is None else int(np.maximum(self.arrivals, 0).sum())
+
 
 class Course:
     """The times and the count of one stream while rows are planned; the stream itself does not change."""
@@ -48,12 +53,12 @@ class Course:
             return Planned(np.arange(len(batch.numbers)), batch.numbers, None, {}, dict(batch.notes), None)
         refused: dict[int, str] = {}
         notes = dict(batch.notes)
-        if batch.at is not None:
-            self._skip(batch.at, len(batch.numbers), refused)
         n = len(served.channels)
         if served.n_inputs:
             for i in np.flatnonzero(~np.isfinite(batch.numbers[:, n:]).all(axis=1)).tolist():
-                refused.setdefault(i, "required finite inputs, received a row without: inputs must be known.")
+                refused[i] = "required finite inputs, received a row without: inputs must be known."
+        if batch.at is not None:
+            self._skip(batch, batch.at, served, refused)
         arrivals = None
         if batch.times is not None:
             found = [self._arrival(batch, i, served, refused, notes) for i in range(len(batch.numbers))]
@@ -64,15 +69,24 @@ class Course:
         written = None if batch.times is None else [batch.times[i] for i in rows.tolist()]
         return Planned(rows, batch.numbers[rows] if refused else batch.numbers, arrivals, refused, notes, written)
 
-    def _skip(self, at: int, n: int, refused: dict[int, str]) -> None:
-        """Refuse rows that were taken before, by the count of the sender."""
+    def _skip(self, batch: Batch, at: int, served: Served, refused: dict[int, str]) -> None:
+        """Refuse rows that were taken before, by the count of the sender: rows that were ignored do not count."""
         if at > self.n_rows:
             raise DataError(
                 f"at: required at most {self.n_rows}, the number of rows that were taken, received {at}. Send the rows "
                 "between them first."
             )
-        for i in range(min(self.n_rows - at, n)):
-            refused[i] = f"row {at + i} was taken before."
+        row, latest = at, None
+        for i in range(len(batch.numbers)):
+            if row == self.n_rows:
+                break
+            try:
+                moment = None if batch.times is None else _moment(batch.times[i], served)
+            except DataError:  # it is refused for this
+                continue
+            if i not in refused and (moment is None or self.times is None or self.times.may_have_had(moment, latest)):
+                refused[i] = f"row {row} was taken before."
+                row, latest = row + 1, moment or latest
 
     def _arrival(self, batch: Batch, i: int, served: Served, refused: dict[int, str], notes: dict[int, str]) -> int:
         """How many rows were missed before a row, by its time."""
@@ -80,7 +94,7 @@ class Course:
             return 0
         self.times = self.times or RowTimes(served.wanted.step, restarts=False)
         try:
-            row = ParsedRow([], "", batch.times[i], moment_of(batch.times[i], served.wanted.time_format))
+            row = ParsedRow([], "", batch.times[i], _moment(batch.times[i], served))
             arrival = self.times.arrival(row)
         except DataError as error:
             refused[i] = str(error)
@@ -89,6 +103,10 @@ class Course:
         if arrival.said:
             notes[i] = f"{notes[i]} {arrival.said}" if i in notes else arrival.said
         return BEGINS if arrival.begins else arrival.n_missed
+
+
+def _moment(time: Any, served: Served) -> Moment | None:
+    return None if time is None else moment_of(time, served.wanted.time_format)
 
 
 def filled(

@@ -19,7 +19,7 @@ from psimlearn.serve.served import Served
 from psimlearn.serve.store import Store, StoreError, Writing
 from psimlearn.serve.streams import Done, Group, LimitError, Request, Stream, Streams
 
-__all__ = ["Engine", "Retention"]
+__all__ = ["MOST_IN_LOOP", "Engine", "Retention"]
 
 Of = TypeVar("Of")
 
@@ -31,6 +31,8 @@ MOST_SAVED = 2000
 """States that a sweep stores, so that a hundred thousand streams cost little."""
 AT_ONCE = 500
 """States that are stored together in a sweep."""
+MOST_IN_LOOP = 5000
+"""Rows, missed rows and predictions that are computed between two looks at other clients: .1 s or less."""
 MOST_ROWS = 20_000
 """Rows of a group, so that no request waits long for others."""
 COMPUTING = (ArithmeticError, ValueError, np.linalg.LinAlgError)
@@ -63,17 +65,27 @@ class Engine:
         self.feeding: asyncio.Task[None] | None = None
         """The task that feeds a demonstration."""
         self.healthy = True
+        """Whether the store takes what is written."""
         self.lock: asyncio.Lock = asyncio.Lock()
         self._threads = ThreadPoolExecutor(1, "store")
         self._waiting: list[tuple[list[Request], asyncio.Future[list[Done | PsimlearnError]]]] = []
         self._n_waiting = 0
         self._wake = asyncio.Event()
+        self._unwritten: Writing | None = None
+        """What was answered and is perhaps not written yet, by `_behind`."""
         self._behind: asyncio.Future[None] | None = None
+        self._n_replayed: int | None = None
         self._tasks: list[asyncio.Task[None]] = []
+
+    async def recover(self) -> int:
+        """Bring streams back, once; returns the number of rows that were replayed."""
+        if self._n_replayed is None:
+            self._n_replayed = await self.stored(recover, self.store, self.streams)
+        return self._n_replayed
 
     async def start(self) -> int:
         """Bring streams back and begin to work; returns the number of rows that were replayed."""
-        n_replayed = await self.stored(recover, self.store, self.streams)
+        n_replayed = await self.recover()
         self._tasks = [asyncio.create_task(work()) for work in (self._work, self._sweep, self._tick)]
         return n_replayed
 
@@ -85,7 +97,11 @@ class Engine:
             task.cancel()
         async with self.lock:
             with suppress(StoreError):  # the rows are there
+                await self._settled()
                 await self._save_states()
+            if self._unwritten is not None:
+                n_rows = sum(chunk.n for chunk in self._unwritten.chunks)
+                log("rows lost", rows=n_rows, error="the store did not take them until the end")
             await self.stored(self.store.close)
         self._threads.shutdown()
 
@@ -111,20 +127,24 @@ class Engine:
                 return self.streams.by_id[id], False
             stream = self.streams.add(id, time.time())
             try:
-                await self.stored(self.store.write, Writing([(stream.key, id, stream.created)], [], [], []))
+                await self._write(Writing([(stream.key, id, stream.created)], [], [], []))
             except StoreError:
                 self.streams.remove([stream])
                 raise
             self.hub.tell_all("created", {"id": id})
             return stream, True
 
-    async def delete(self, id: str) -> None:
-        """Remove a stream and its rows."""
+    async def delete(self, id: str) -> bool:
+        """Remove a stream and its rows; False if another request has removed it."""
         async with self.lock:
-            stream = self.streams.by_id[id]
+            stream = self.streams.by_id.get(id)
+            if stream is None:
+                return False
+            await self._settled()
             await self.stored(self.store.remove, stream.key)
             self.streams.remove([stream])
             self.hub.tell_all("deleted", {"id": id})
+            return True
 
     async def reload(self, served: Served) -> int:
         """Go on with a newer model: the states of all streams are rebuilt from their last rows."""
@@ -134,6 +154,7 @@ class Engine:
                 f"{list(served.wanted.names)!s:.200}. The old model goes on. Start another server for the new one."
             )
         async with self.lock:
+            await self._settled()
             await self._save_states()
             streams = Streams(served, self.limits)
             n_replayed = await self.stored(recover, self.store, streams)
@@ -174,7 +195,7 @@ class Engine:
     async def _stored_group(self, requests: list[Request]) -> list[Done | PsimlearnError]:
         """The answers to requests, once their rows last; a group that fails is halved until the culprit is alone."""
         try:
-            group = self.streams.take(requests)
+            group = await self._taken(requests)
         except Exception as error:  # whatever it is, the worker must live on
             if len(requests) == 1:
                 return [_refused(error)]
@@ -182,8 +203,7 @@ class Engine:
             return await self._stored_group(requests[:half]) + await self._stored_group(requests[half:])
         began = time.perf_counter()
         try:
-            if self.durable:
-                await self.stored(self.store.write, group.writing)
+            await self._write(group.writing, behind=not self.durable)
         except StoreError as error:
             self.streams.remove(group.new)
             self.metrics.count("store_errors")
@@ -191,17 +211,44 @@ class Engine:
         self.metrics.group(group, time.perf_counter() - began)
         self.streams.install(group)
         self._publish(group)
-        if not self.durable:
-            await self._write_behind(group.writing)
         return group.done
 
-    async def _write_behind(self, writing: Writing) -> None:
-        """Write after the answer, where nothing has to last; one write at a time, so that no queue grows."""
-        if self._behind is not None:
-            await asyncio.wait([self._behind])
-            if self._behind.exception() is not None:
-                self.metrics.count("store_errors")
-        self._behind = asyncio.ensure_future(self.stored(self.store.write, writing))
+    async def _taken(self, requests: list[Request]) -> Group:
+        """The group that requests become; the loop goes on meanwhile where there is much to compute."""
+        streams = self.streams
+        plan = streams.planned(requests)
+        try:
+            if plan.n_turns > MOST_IN_LOOP:
+                return streams.grouped(plan, *await asyncio.to_thread(streams.computed, plan))
+            return streams.grouped(plan, *streams.computed(plan))
+        except BaseException:
+            streams.remove(plan.new)
+            raise
+
+    async def _write(self, writing: Writing, behind: bool = False) -> None:
+        """Write what comes next, or let it be written after the answer; call it under the lock."""
+        await self._settled()
+        if behind:  # one write at a time, so that no queue grows
+            self._unwritten = writing
+            self._behind = asyncio.ensure_future(self.stored(self.store.write, writing))
+            return
+        try:
+            await self.stored(self.store.write, writing)
+        except StoreError:
+            self.healthy = False
+            raise
+        self.healthy = True
+
+    async def _settled(self) -> None:
+        """Wait for what is written behind. If it could not be written it is written now, before anything else."""
+        if self._unwritten is None or self._behind is None:
+            return
+        await asyncio.wait([self._behind])
+        if self._behind.exception() is not None:
+            self.healthy = False
+            await self.stored(self.store.write, self._unwritten)
+            self.healthy = True
+        self._unwritten = self._behind = None
 
     def _publish(self, group: Group) -> None:
         """Tell readers of events what is new."""
@@ -219,7 +266,6 @@ class Engine:
             await asyncio.sleep(SWEEP)
             try:
                 await self.sweep()
-                self.healthy = True
             except Exception as error:  # the next sweep may succeed
                 self.healthy = False
                 log("sweep failed", kind=type(error).__name__, error=str(error)[:500])
@@ -227,7 +273,11 @@ class Engine:
     async def sweep(self) -> None:
         """Store the states of streams that have new rows, then remove rows that need not be kept."""
         async with self.lock:
+            await self._settled()
             await self._save_states(MOST_SAVED)
+            if not self.healthy:
+                await self.stored(self.store.note, "probed", str(time.time()))
+                self.healthy = True
         if self.retention.age is not None:
             while await self._shrunk(time.time() - self.retention.age):
                 pass
@@ -248,7 +298,7 @@ class Engine:
             new = sorted(new, key=lambda stream: stream.n_saved - stream.n_rows)[:most]
         for i in range(0, len(new), AT_ONCE):
             some = new[i : i + AT_ONCE]
-            await self.stored(self.store.write, Writing([], [], self.streams.saved(some), []))
+            await self._write(Writing([], [], self.streams.saved(some), []))
             for stream in some:
                 stream.n_saved = stream.n_rows
 

@@ -6,7 +6,7 @@ from starlette.responses import JSONResponse, Response
 
 from psimlearn.errors import DataError, DivergedError, PsimlearnError
 from psimlearn.serve.store import StoreError, StoreFullError
-from psimlearn.serve.streams import LimitError
+from psimlearn.serve.streams import LimitError, TooMuchError
 
 __all__ = ["RefusedError", "error_response", "refusal"]
 
@@ -42,6 +42,7 @@ def refusal(error: PsimlearnError) -> RefusedError:
     kinds: list[tuple[type[PsimlearnError], int]] = [
         (StoreFullError, 507),
         (StoreError, 503),
+        (TooMuchError, 413),
         (LimitError, 429),
         (DivergedError, 422),
         (DataError, 400),
@@ -50,7 +51,9 @@ def refusal(error: PsimlearnError) -> RefusedError:
     return RefusedError(status, str(error))
 
 
-def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+def error_response(
+    status: int, message: str, headers: dict[str, str] | None = None, code: str | None = None
+) -> Response:
     """The answer to a refused request: {"error": {"status": .., "code": .., "message": ..}}."""
-    error: dict[str, Any] = {"status": status, "code": CODES.get(status, "error"), "message": message}
+    error: dict[str, Any] = {"status": status, "code": code or CODES.get(status, "error"), "message": message}
     return JSONResponse({"error": error}, status, headers)

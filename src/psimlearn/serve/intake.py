@@ -129,6 +129,8 @@ def _batch(id: str, rows: Sequence[Any], times: list[Any] | None, at: int | None
     time = wanted.time or "time"
     if times is None and any(type(row) is dict and time in row for row in rows):
         times = [row.get(time) if isinstance(row, dict) else None for row in rows]
+    if times is not None and any(isinstance(when, list | dict) for when in times):
+        raise DataError("times: required a number, a text or null for each row, received a list or an object.")
     names = wanted.names
     cells = [row if type(row) is list and len(row) == len(names) else _cells(row, served) for row in rows]
     numbers = None if wanted.alphabet or wanted.categories or wanted.absent.numbers else _plain(cells)

@@ -16,6 +16,8 @@ class Limits(NamedTuple):
     """Streams that are kept."""
     rate: float = 0.0
     """Requests a second of one client, on average; 0 for no limit."""
+    predictions: int = 200_000
+    """Predictions in an answer, of all rows, channels and horizons: 15 MB. One horizon is always allowed."""
     horizon: int = 100
     """Steps ahead of an answer."""
     steps: int = 1000

@@ -1,9 +1,14 @@
-"""HTTP with patience that ends: a client must send the head of a request in time, and may not send too much of it."""
+"""HTTP with patience that ends: a client must send the head of a request in time, and may not send too much of it.
+
+What is refused here, before there is a request, is refused in the shape of all errors.
+"""
 
 import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from psimlearn.serve.errors import error_response
 
 __all__ = ["patient"]
 
@@ -22,6 +27,17 @@ class Patient(HttpToolsProtocol):
     patience = 10.0
     _deadline: asyncio.TimerHandle | None = None
     _head = 0
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.most, self.limit_concurrency = self.limit_concurrency, None  # uvicorn would refuse in a shape of its own
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        answer = error_response(400, f"request: required HTTP/1.1, received something else: {msg}")
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head + b"connection: close\r\n\r\n" + bytes(answer.body))
+        self.transport.close()
 
     def connection_made(self, transport: Any) -> None:
         """A client has come: its first request must begin in time."""
@@ -52,8 +68,14 @@ class Patient(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head has ended; the body has a deadline of its own."""
         self._disarm()
-        if not self.transport.is_closing():
-            super().on_headers_complete()
+        if self.transport.is_closing():
+            return
+        app = self.app
+        if self.most is not None and max(len(self.connections), len(self.tasks)) >= self.most:
+            message = f"connections: required fewer than {self.most}, received one more. Close some, or come later."
+            self.app = error_response(503, message, {"connection": "close", "retry-after": "1"}, "busy")
+        super().on_headers_complete()
+        self.app = app
 
     def _small(self, size: int) -> bool:
         self._head += size

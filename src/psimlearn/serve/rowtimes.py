@@ -74,6 +74,11 @@ class RowTimes:
         )
         return Arrival(begins=True, said=f"{where}: a new recording begins here. Give recordings an id.")
 
+    def may_have_had(self, moment: Moment, after: Moment | None) -> bool:
+        """Whether a row of this time can be one that was taken, after one of another time: times of these rise."""
+        late = self.last is not None and _rises(self.last.moment, moment)
+        return not late and (after is None or _rises(after, moment))
+
     def took(self, row: ParsedRow) -> None:
         """Remember the time of a row that was taken."""
         if self.next is not None:

@@ -56,8 +56,10 @@ def serve(service: Service, told: Callable[[str], None]) -> None:
             "not both. Use --read-token-file and --write-token-file."
         )
     app, api = _built(service)
+    from psimlearn.serve.log import log_libraries
     from psimlearn.serve.protocol import patient
 
+    log_libraries()
     limits = service.limits
     config = uvicorn.Config(
         app,
@@ -132,6 +134,7 @@ async def _run(server: Any, api: Any, place: Place, told: Callable[[str], None])
         asyncio.get_running_loop().add_signal_handler(
             signal.SIGHUP, lambda: tasks.add(asyncio.get_running_loop().create_task(reload()))
         )
+    await api.engine.recover()  # here, where an error of the store becomes a message and not a traceback
     telling = asyncio.create_task(_tell_address(server, place, told))
     await server.serve()
     telling.cancel()

@@ -1,7 +1,7 @@
 """Rows of some streams from their numbers and arrivals to their answers: the one path of live rows and of replays."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -79,19 +79,15 @@ def _round(served: Served, kept: Kept, streams: Sequence[Came], steps: int) -> t
         *(filled(came.numbers, came.arrivals, n, kept.inputs[i]) for i, came in enumerate(streams)), strict=True
     )
     lengths = np.array([len(x) for x in xs])
-    result = taken(served, kept, Rows(np.concatenate(xs), np.concatenate(us), lengths), steps)
-    starts = np.cumsum(lengths) - lengths
-    columns = (result.answers, result.rings, result.channel)
-    if int(lengths.sum()) == sum(map(len, places)):
-        # nothing was missed: views, as copies would cost more than the rest
-        ends = (starts + lengths).tolist()
-        return result.kept, [
-            Answered(result.answers[a:b], result.rings[a:b], result.channel[a:b])
-            for a, b in zip(starts.tolist(), ends, strict=True)
-        ]
-    return result.kept, [
-        Answered(*(column[start + place] for column in columns)) for start, place in zip(starts, places, strict=True)
-    ]
+    ends = [0, *accumulate(map(len, places))]
+    came = np.ones(int(lengths.sum()), dtype=bool)
+    if len(came) > ends[-1]:
+        came[:] = False
+        came[np.concatenate([a + place for a, place in zip(np.cumsum(lengths) - lengths, places, strict=True)])] = True
+    rows = Rows(np.concatenate(xs), np.concatenate(us), lengths, came)
+    kept, answers, rings, channel = taken(served, kept, rows, steps)
+    # views, as copies would cost more than the rest
+    return kept, [Answered(answers[a:b], rings[a:b], channel[a:b]) for a, b in pairwise(ends)]
 
 
 def _one(parts: Sequence[Answered]) -> Answered:

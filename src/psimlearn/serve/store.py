@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,20 +121,27 @@ class Store:
 
     def about(self, name: str) -> str | None:
         """A note on the whole file."""
-        found = self.connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return found and str(found[0])
+        return next((str(value) for (value,) in self._read("SELECT value FROM about WHERE name = ?", name)), None)
 
     def note(self, name: str, value: str) -> None:
         """Keep a note on the whole file."""
         self._all([("INSERT OR REPLACE INTO about VALUES (?, ?)", [(name, value)])])
 
+    def last_key(self) -> int:
+        """The largest key that any stream has had: another stream with it would own what the first one left."""
+        tables = "SELECT key FROM streams UNION ALL SELECT stream FROM rows UNION ALL SELECT stream FROM states "
+        tables += "UNION ALL SELECT stream FROM alarms UNION ALL SELECT value FROM about WHERE name = 'last_key'"
+        return self._read(f"SELECT max(CAST(key AS INTEGER)) FROM ({tables})")[0][0] or 0
+
     def write(self, writing: Writing) -> None:
         """Write everything or nothing; when this returns, it lasts."""
+        last_key = [("last_key", str(max(key for key, _, _ in writing.streams)))] if writing.streams else []
         begun = [a[:4] + a[5:] for a in writing.alarms if a.begins]
         ended = [(a.seen, a.row, a.stream) for a in writing.alarms if not a.begins]
         self._all(
             [
                 ("INSERT INTO streams VALUES (?, ?, ?)", writing.streams),
+                ("INSERT OR REPLACE INTO about VALUES (?, ?)", last_key),
                 ("INSERT INTO rows VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", writing.chunks),
                 ("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?)", writing.states),
                 (
@@ -148,28 +155,25 @@ class Store:
     def remove(self, stream: int) -> None:
         """Remove a stream with its rows; its alarms stay in the log, and end."""
         deletes = [(f"DELETE FROM {table} WHERE stream = ?", [(stream,)]) for table in ("rows", "states")]
-        self._all([*deletes, ("DELETE FROM streams WHERE key = ?", [(stream,)])])
-        self.end_alarms([stream])
+        self._all([*deletes, ("DELETE FROM streams WHERE key = ?", [(stream,)]), _ended([stream])])
 
     def streams(self) -> list[tuple[int, str, float]]:
         """Key, id and time of creation of every stream."""
-        return self.connection.execute("SELECT key, id, created FROM streams ORDER BY key").fetchall()
+        return self._read("SELECT key, id, created FROM streams ORDER BY key")
 
     def state(self, stream: int) -> Saved | None:
         """The last state of a stream."""
-        found = self.connection.execute("SELECT * FROM states WHERE stream = ?", (stream,)).fetchone()
-        return found and Saved(*found)
+        return next((Saved(*row) for row in self._read("SELECT * FROM states WHERE stream = ?", stream)), None)
 
-    def chunks(self, stream: int, from_row: int) -> Iterator[Chunk]:
+    def chunks(self, stream: int, from_row: int) -> list[Chunk]:
         """The rows of a stream from the one with this number, in their order."""
         query = "SELECT stream, first, n, seen, numbers, answers, written, arrivals, times FROM rows WHERE stream = ? "
-        found = self.connection.execute(query + "AND first + n > ? ORDER BY first", (stream, from_row))
-        return (Chunk(*row) for row in found)
+        return [Chunk(*row) for row in self._read(query + "AND first + n > ? ORDER BY first", stream, from_row)]
 
     def extent(self, stream: int) -> tuple[int, int, float | None]:
         """The first row that is left, the number of rows that were taken, and when the last one came."""
         query = "SELECT min(first), max(first + n), max(seen) FROM rows WHERE stream = ?"
-        first, end, seen = self.connection.execute(query, (stream,)).fetchone()
+        ((first, end, seen),) = self._read(query, stream)
         return first or 0, end or 0, seen
 
     def alarms(self, stream: int | None, before: int, limit: int) -> list[dict[str, Any]]:
@@ -177,19 +181,17 @@ class Store:
         where, values = ("AND stream = ?", (stream,)) if stream is not None else ("", ())
         names = ("number", "id", "row", "began", "time", "channel", "log_likelihood", "ended", "last")
         query = f"SELECT {', '.join(names)} FROM alarms WHERE number < ? {where} ORDER BY number DESC LIMIT ?"
-        return [dict(zip(names, row, strict=True)) for row in self.connection.execute(query, (before, *values, limit))]
+        return [dict(zip(names, row, strict=True)) for row in self._read(query, before, *values, limit)]
 
     def end_alarms(self, streams: Iterable[int]) -> None:
         """End the alarms of some streams."""
-        now = time.time()
-        work = "UPDATE alarms SET ended = ? WHERE stream = ? AND ended IS NULL"
-        self._all([(work, [(now, stream) for stream in streams])])
+        self._all([_ended(streams)])
 
     def untold(self) -> list[dict[str, Any]]:
         """Alarms whose command has not been run to its end yet, oldest first."""
         names = ("number", "id", "row", "began", "time", "channel", "log_likelihood")
         query = f"SELECT {', '.join(names)} FROM alarms WHERE told = 0 ORDER BY number LIMIT 1000"
-        return [dict(zip(names, row, strict=True)) for row in self.connection.execute(query)]
+        return [dict(zip(names, row, strict=True)) for row in self._read(query)]
 
     def tell(self, numbers: Iterable[int]) -> None:
         """Note that the command of alarms was run."""
@@ -197,24 +199,34 @@ class Store:
 
     def size(self) -> int:
         """Bytes of the file that are in use."""
-        pages, free, size = (self.connection.execute(f"PRAGMA {what}").fetchone()[0] for what in PAGES)
+        pages, free, size = (self._read(f"PRAGMA {what}")[0][0] for what in PAGES)
         return int((pages - free) * size)
 
     def shrink(self, older_than: float) -> int:
         """Remove the oldest tenth of the rows, if they came before a time, but none that a state still needs."""
-        first, last = self.connection.execute("SELECT min(number), max(number) FROM rows").fetchone()
+        ((first, last),) = self._read("SELECT min(number), max(number) FROM rows")
         at_once = min(((last or 0) - (first or 0)) // 10 + 1, MOST_REMOVED)
         old = "SELECT number FROM rows WHERE number IN (SELECT number FROM rows ORDER BY number LIMIT ?) AND seen < ? "
         needed = "AND first + n <= (SELECT n_rows FROM states WHERE states.stream = rows.stream)"
         before = self.connection.total_changes
         self._all([(f"DELETE FROM rows WHERE number IN ({old}{needed})", [(at_once, older_than)])])
         n_removed = self.connection.total_changes - before
-        self.connection.execute("PRAGMA incremental_vacuum(1000)").fetchall()
+        self._read("PRAGMA incremental_vacuum(1000)")
         return n_removed
 
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
+
+    def _read(self, query: str, *values: Any) -> list[Any]:
+        """All rows that a query finds."""
+        try:
+            return self.connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"required a store that can be read, received: {error}. Mend the file with sqlite3's .recover, or use "
+                "another --store."
+            ) from error
 
     def _all(self, work: Sequence[tuple[str, Sequence[Any]]]) -> None:
         """One transaction."""
@@ -235,6 +247,12 @@ class Store:
                 self.connection.execute("ROLLBACK")
         except sqlite3.Error:  # SQLite has rolled back by itself
             pass
+
+
+def _ended(streams: Iterable[int]) -> tuple[str, Sequence[Any]]:
+    """The work that ends the alarms of some streams."""
+    now = time.time()
+    return "UPDATE alarms SET ended = ? WHERE stream = ? AND ended IS NULL", [(now, stream) for stream in streams]
 
 
 MOST_REMOVED = 2000

@@ -2,12 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from psimlearn.errors import DataError, PsimlearnError
+from psimlearn.recordings.steps import MOST_MISSED
 from psimlearn.serve.bank import Bank, Kept
 from psimlearn.serve.courses import Course, Planned
 from psimlearn.serve.intake import Batch
@@ -18,18 +20,24 @@ from psimlearn.serve.served import Served
 from psimlearn.serve.snapshot import kept_to_bytes, times_to_json
 from psimlearn.serve.store import Alarm, Chunk, Saved, Writing
 
-__all__ = ["Done", "Group", "LimitError", "Request", "Stream", "Streams"]
+__all__ = ["Done", "Group", "LimitError", "Plan", "Request", "Stream", "Streams", "TooMuchError"]
 
 SNAPSHOT = 500
 """Rows after which the state of a stream is stored again: as many rows at most are replayed after a crash."""
 
 
+MISSED_TOGETHER = 10
+"""Times the rows of a request may be missed by all its streams together, which are taken side by side."""
 LEAST = float(np.finfo(np.float64).min)
 """In place of a log-likelihood of -inf, which neither JSON nor SQLite can compare."""
 
 
 class LimitError(PsimlearnError):
     """A limit of the server is reached."""
+
+
+class TooMuchError(LimitError):
+    """One request asks for more than the server does for any request: it helps to ask for less, not to wait."""
 
 
 class Stream:
@@ -73,6 +81,8 @@ class Request(NamedTuple):
 
     batch: Batch
     steps: int
+    number: int = 0
+    """The number of the HTTP request that it is part of."""
 
 
 class Done(NamedTuple):
@@ -86,14 +96,35 @@ class Done(NamedTuple):
     """None if no row was taken."""
 
 
+class Plan(NamedTuple):
+    """Requests whose rows are in order, not yet taken."""
+
+    done: list[Any]
+    """One entry for each request: without answers, or an error."""
+    courses: dict[Stream, Course]
+    """The times and counts of all streams afterwards, also of those that take no row."""
+    pieces: dict[Stream, list[int]]
+    """The streams that take rows, and their requests."""
+    came: list[Came]
+    """The rows of each of these streams."""
+    kept: Kept | None
+    """What is kept of them before; None if there are none."""
+    steps: int
+    n_turns: int
+    """How many rows were missed, and how many predictions must be made."""
+    new: list[Stream]
+    seen: float
+
+
 class Group(NamedTuple):
     """Requests that were taken together, not yet stored."""
 
     done: list[Done | PsimlearnError]
     """One entry for each request."""
     streams: list[Stream]
-    """The streams that took rows, each with its course, its answers, and what is kept of it."""
-    courses: list[Course]
+    """The streams that took rows, each with its answers, and what is kept of it."""
+    courses: dict[Stream, Course]
+    """The times and counts of all streams afterwards, also of those that took no row."""
     answered: list[Answered]
     kept: Kept | None
     new: list[Stream]
@@ -113,8 +144,8 @@ class Streams:
         self.next_key = 1
 
     def add(self, id: str, created: float, key: int | None = None) -> Stream:
-        """A new stream."""
-        if len(self.by_id) >= self.limits.streams:
+        """A new stream, or one that the store has with this key: it is there, whatever the limit is now."""
+        if key is None and len(self.by_id) >= self.limits.streams:
             raise LimitError(
                 f"streams: required at most {self.limits.streams}, received one more. Delete some, or start the server "
                 "with a larger --max-streams."
@@ -130,21 +161,47 @@ class Streams:
             del self.by_id[stream.id], self.by_key[stream.key]
             self.bank.remove(stream.place)
 
-    def take(self, requests: Sequence[Request]) -> Group:
-        """Take requests together, in their order; the streams change only when the group is installed."""
-        seen, new = time.time(), list[Stream]()
+    def planned(self, requests: Sequence[Request]) -> Plan:
+        """Put rows in order; of the streams nothing changes but that new ones are added."""
+        seen, done, new = time.time(), list[Any](), list[Stream]()
+        courses: dict[Stream, Course] = {}
+        missed: Counter[int] = Counter()
         try:
-            return self._taken(requests, seen, new)
+            for request in requests:
+                done.append(self._done(request, courses, missed, new, seen))
         except BaseException:
             self.remove(new)
             raise
+        pieces: dict[Stream, list[int]] = {}
+        for i, each in enumerate(done):
+            if isinstance(each, Done) and len(each.planned.rows):
+                pieces.setdefault(each.stream, []).append(i)
+        came = [_came([done[i].planned for i in some]) for some in pieces.values()]
+        kept = self.bank.get(_places(list(pieces))) if pieces else None
+        steps = max(request.steps for request in requests)
+        n_turns = missed.total() + steps * sum(len(each.numbers) for each in came)
+        return Plan(done, courses, pieces, came, kept, steps, n_turns, new, seen)
+
+    def computed(self, plan: Plan) -> tuple[Kept | None, list[Answered]]:
+        """What is kept of the streams after their rows, and the answers; it reads nothing that others change."""
+        return (None, []) if plan.kept is None else ran(self.served, plan.kept, plan.came, plan.steps)
+
+    def grouped(self, plan: Plan, kept: Kept | None, answered: list[Answered]) -> Group:
+        """The group that a plan has become; the streams change only when it is installed."""
+        done, streams = list(plan.done), list(plan.pieces)
+        for some, each in zip(plan.pieces.values(), answered, strict=True):
+            _divide(done, some, each)
+        writing = self._writing(done, plan.courses, streams, answered, kept, plan.new, plan.seen)
+        return Group(done, streams, plan.courses, answered, kept, plan.new, writing, plan.seen)
 
     def install(self, group: Group) -> None:
         """Make a group, which is stored by now, the present of its streams."""
         if group.kept is not None:
             self.bank.put(_places(group.streams), group.kept)
-        for stream, course, answered in zip(group.streams, group.courses, group.answered, strict=True):
-            stream.n_rows, stream.times, stream.seen = course.n_rows, course.times, group.seen
+        for stream, course in group.courses.items():
+            stream.times = course.times  # a row that is ignored leaves a doubt about the times
+        for stream, answered in zip(group.streams, group.answered, strict=True):
+            stream.n_rows, stream.seen = group.courses[stream].n_rows, group.seen
             stream.log_likelihood, stream.alarm = float(answered.answers[-1, 0]), bool(answered.rings[-1])
             stream.channel = self.channel(answered.channel[-1]) or (stream.channel if stream.alarm else None)
         for saved in group.writing.states:
@@ -161,39 +218,40 @@ class Streams:
         """The name of a channel that is known by name or number; None for None."""
         return self.served.channels[channel] if isinstance(channel, int) else channel
 
-    def _taken(self, requests: Sequence[Request], seen: float, new: list[Stream]) -> Group:
-        done: list[Any] = []
-        courses: dict[Stream, Course] = {}
-        for batch, _ in requests:
-            try:
-                stream = self.by_id.get(batch.id)
-                if stream is None:
-                    stream = self.add(batch.id, seen)
-                    new.append(stream)
-                course = courses.setdefault(stream, Course(stream.n_rows, stream.times))
-                first = course.n_rows
-                done.append(Done(stream, first, course.planned(batch, self.served), None))
-            except (DataError, LimitError) as error:
-                done.append(error)
-        pieces: dict[Stream, list[int]] = {}
-        for i, each in enumerate(done):
-            if isinstance(each, Done) and len(each.planned.rows):
-                pieces.setdefault(each.stream, []).append(i)
-        kept, answered = None, list[Answered]()
-        if pieces:
-            steps = max(request.steps for request in requests)
-            came = [_came([done[i].planned for i in some]) for some in pieces.values()]
-            kept, answered = ran(self.served, self.bank.get(_places(list(pieces))), came, steps)
-        for some, each in zip(pieces.values(), answered, strict=True):
-            _divide(done, some, each)
-        streams = list(pieces)
-        writing = self._writing(done, [courses[s] for s in streams], streams, answered, kept, new, seen)
-        return Group(done, streams, [courses[s] for s in streams], answered, kept, new, writing, seen)
+    def _done(
+        self, request: Request, courses: dict[Stream, Course], missed: Counter[int], new: list[Stream], seen: float
+    ) -> Done | PsimlearnError:
+        """A request whose rows are in order, with its course among those of all streams; or why it is refused."""
+        stream = self.by_id.get(request.batch.id)
+        before = Course(0, None) if stream is None else courses.get(stream, stream)
+        course = Course(before.n_rows, before.times)
+        try:
+            planned = course.planned(request.batch, self.served)
+            if planned.arrivals is not None:
+                missed[request.number] += planned.n_missed
+                self._check_missed(planned.n_missed, missed[request.number])
+            if stream is None:
+                stream = self.add(request.batch.id, seen)
+                new.append(stream)
+        except (DataError, LimitError) as error:
+            return error
+        courses[stream] = course
+        return Done(stream, before.n_rows, planned, None)
+
+    def _check_missed(self, of_stream: int, of_request: int) -> None:
+        """Rows that were missed are taken one after the other, so they count as rows do."""
+        once = max(self.limits.rows, MOST_MISSED)  # a single row can always be taken
+        for n, most in ((of_stream, once), (of_request, MISSED_TOGETHER * once)):
+            if n > most:
+                raise TooMuchError(
+                    f"rows: required at most {most} rows that were missed before the rows of a request, received {n}, "
+                    "by their times. Send fewer rows at once."
+                )
 
     def _writing(
         self,
         done: Sequence[Done | PsimlearnError],
-        courses: Sequence[Course],
+        courses: Mapping[Stream, Course],
         streams: Sequence[Stream],
         answered: Sequence[Answered],
         kept: Kept | None,
@@ -201,14 +259,14 @@ class Streams:
         seen: float,
     ) -> Writing:
         """All that must last of a group."""
-        course_of = dict(zip(streams, courses, strict=True))
         chunks = [
-            self._chunk(each, each.answered, course_of[each.stream].times, seen)
+            self._chunk(each, each.answered, courses[each.stream].times, seen)
             for each in done
             if isinstance(each, Done) and each.answered is not None
         ]
         states, alarms = list[Saved](), list[Alarm]()
-        for i, (stream, course, each) in enumerate(zip(streams, courses, answered, strict=True)):
+        for i, (stream, each) in enumerate(zip(streams, answered, strict=True)):
+            course = courses[stream]
             alarms += self._alarms(stream, each, seen, done)
             if course.n_rows - stream.n_saved >= SNAPSHOT and kept is not None:
                 states.append(self._saved(stream, kept.at(np.array([i])), course, seen))

@@ -14,8 +14,10 @@ from psimlearn.serve.bank import Kept, replaced
 from psimlearn.serve.served import Served
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["Rows", "Taken", "taken"]
+__all__ = ["Rows", "Taken", "taken", "usable"]
 
+LARGEST = float(np.finfo(np.float64).max) ** 0.25
+"""Standardised values below 1e77 are usable: the squares of their squares, of which no more is made, are finite."""
 AT_ONCE = 64
 """Rows of one stream that are taken together: the covariance that a gap opens is kept for each of them."""
 
@@ -27,10 +29,12 @@ class Rows(NamedTuple):
     u: Float[np.ndarray, "rows p"]
     lengths: Int[np.ndarray, " b"]
     """The number of rows of each stream, at least one."""
+    came: Bool[np.ndarray, " rows"]
+    """Whether each row came; the others were missed, and need no answer."""
 
 
 class Taken(NamedTuple):
-    """The answers to rows."""
+    """The answers to the rows that came."""
 
     kept: Kept
     """What is kept of each stream after its last row."""
@@ -56,9 +60,10 @@ def taken(served: Served, kept: Kept, rows: Rows, steps: int) -> Taken:
         some = np.flatnonzero(rows.lengths > begin)
         lengths = np.minimum(rows.lengths[some] - begin, AT_ONCE)
         places = np.repeat(starts[some] + begin - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
-        part, *columns = _stretch(served, kept.at(some), Rows(rows.x[places], rows.u[places], lengths), steps)
+        now = Rows(rows.x[places], rows.u[places], lengths, rows.came[places])
+        part, *columns = _stretch(served, kept.at(some), now, steps)
         kept = part if len(some) == len(starts) else replaced(kept, some, part)
-        found.append((places, *columns))
+        found.append((places[now.came], *columns))
     order = np.argsort(np.concatenate([places for places, *_ in found]))
     columns = [np.concatenate(column)[order] for column in list(zip(*found, strict=True))[1:]]
     return Taken(kept, *columns)
@@ -70,15 +75,23 @@ def _stretch(served: Served, kept: Kept, rows: Rows, steps: int) -> tuple[Kept, 
     u = rows.u if served.n_inputs else None
     with np.errstate(over="ignore", invalid="ignore"):  # a huge row has the log-likelihood -inf, which tells enough
         stretch = take_stretch(filter, kept.memory, rows.x, u, rows.lengths)
-        _check_finite(stretch.end.state)
-        table = answers(filter, stretch.before, rows.x, stretch.after, steps)
+        _check_usable(stretch.after)
         kept = kept._replace(memory=stretch.end, inputs=rows.u[np.cumsum(rows.lengths) - 1])
+        came, x, before, after = rows.came, rows.x, stretch.before, stretch.after
+        if not came.any():
+            columns = 1 + 2 * x.shape[1] * (1 + steps)
+            return kept, np.empty((0, columns)), np.zeros(0, dtype=bool), np.full(0, None)
+        of_streams = rows.lengths
+        if not came.all():
+            of_streams = np.add.reduceat(came, np.cumsum(rows.lengths) - rows.lengths, dtype=np.int64)
+            x, before, after = x[came], before.at(came), after.at(came)
+        table = answers(filter, before, x, after, steps)
         bell = kept.bell(served)
         if bell is None:
-            return kept, table, np.zeros(len(rows.x), dtype=bool), np.full(len(rows.x), None)
-        x, doubt = filter.scaling(rows.x), doubt_of_row(filter, stretch.before)
-        bell, rings = _rung(bell, alarm_scores(filter, stretch.before, x, doubt), rows.lengths)
-        channel = channels_in_alarm(filter, rings, stretch.before, x, doubt)
+            return kept, table, np.zeros(len(x), dtype=bool), np.full(len(x), None)
+        x, doubt = filter.scaling(x), doubt_of_row(filter, before)
+        bell, rings = _rung(bell, alarm_scores(filter, before, x, doubt), of_streams)
+        channel = channels_in_alarm(filter, rings, before, x, doubt)
     return kept._replace(rings=bell.rings, calm=bell.calm), table, rings, channel
 
 
@@ -97,9 +110,15 @@ def _rung(bell: Bell, rows: Scored, lengths: Int[np.ndarray, " b"]) -> tuple[Bel
     return bell._replace(rings=rings, calm=calm), out
 
 
-def _check_finite(state: State) -> None:
-    if not np.isfinite(state.belief).all():
+def usable(state: State) -> bool:
+    """Whether a next row can be computed with: if not, it would be refused, and all after it."""
+    small = all((np.abs(part) < LARGEST).all() for part in (state.belief, state.recent))  # NaN is not less
+    return small and (state.unrest is None or bool(np.isfinite(state.unrest).all()))
+
+
+def _check_usable(state: State) -> None:
+    if not usable(state):
         raise DivergedError(
-            "required rows after which the state of the stream is finite, received rows too far from the training "
-            "data. The rows were left out. Check their units."
+            "required rows after which the state of the stream can be computed with, received rows too far from the "
+            "training data. The rows were left out. Check their units."
         )

@@ -69,7 +69,7 @@ async function readAll() {
   }
   for (const id of streams.keys()) if (!known.has(id)) streams.delete(id);
   sort();
-  const asked = decodeURIComponent(location.hash.slice(1));
+  const asked = named(location.hash);
   if (chosen === null && streams.has(asked)) choose(asked);
 }
 
@@ -87,6 +87,11 @@ function takeAll(kind, event) {
   else if (kind === "created") { streams.set(event.id, { id: event.id, rows: 0, seen: null, alarm: null, trail: [], dirty: true }); drawList = "sort"; }
   else if (kind === "model") { model = event; if (chosen) choose(chosen); }
   else if (kind === "alarm" && event.id === chosen) readAlarms();
+}
+
+// The stream that an address names; none for an address that nobody can read, as people mistype and links are cut.
+function named(hash) {
+  try { return decodeURIComponent(hash.slice(1)); } catch { return ""; }
 }
 
 // -- the list ---------------------------------------------------------------------------------------------------------
