@@ -15,7 +15,7 @@ import numpy as np
 from psimlearn.choose.candidates import Candidate
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.settings import Settings, Trainer
-from psimlearn.errors import DivergedError
+from psimlearn.factors import FAILURES
 from psimlearn.filter import Features, Filter, Stack
 from psimlearn.filter.innovations import LINEAR_IN_BELIEF
 from psimlearn.learners import GramSums, Learner, Ridge
@@ -247,8 +247,8 @@ def _grouped(candidates: Iterable[Candidate], key: Callable[[Candidate], Key]) -
 
 
 def attempted(step: Callable[..., Value], *given: object) -> Value | None:
-    """The result, or None if sums were not finite: a candidate that diverges loses, and the others go on."""
+    """The result, or None if it cannot be computed: a candidate that diverges loses, and the others go on."""
     try:
         return step(*given)
-    except DivergedError:
+    except FAILURES:
         return None

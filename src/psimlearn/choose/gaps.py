@@ -14,7 +14,7 @@ import numpy as np
 from psimlearn.choose.courses import Start
 from psimlearn.choose.journal import Journal, Path, followed
 from psimlearn.choose.watch import Watch
-from psimlearn.errors import DivergedError
+from psimlearn.factors import FAILURES
 from psimlearn.filter import Filter
 from psimlearn.filter.innovations import has_innovations
 from psimlearn.train.dagger import Aggregation
@@ -62,7 +62,7 @@ def treatment(
         for i, (round, start) in enumerate(each)
     ]
     best = Treatment([], 0, np.inf)
-    with suppress(DivergedError):  # the rounds before count
+    with suppress(*FAILURES):  # the rounds before count
         for number, together in enumerate(zip(*lanes, strict=True)):
             best = _better(best, number, together)
             tired = number - (best.n_rounds or 0) >= PATIENCE

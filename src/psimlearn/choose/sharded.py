@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.choose.courses import unscored
+from psimlearn.choose.courses import attempted, unscored
 from psimlearn.choose.everything import Trained, as_good, trained, trained_with_gaps
 from psimlearn.choose.fit import Fitted, Selected, completed, finished, selected
 from psimlearn.choose.journal import Journal
@@ -70,13 +70,13 @@ def fitted_on_shards(
     kept_out, unseen_by_last = _kept_out(found, settings, whole)
     if choice.complete_only:
         kept_out = sorted({*kept_out, *np.flatnonzero(~catalogue.complete).tolist()})
-    begun = _begun(catalogue, choice, settings, seed, tell, engine, kept_out)
-    final = _trained(begun, choice, settings, tell, journal)
-    last = final.round
-    if not as_good(last, choice.winners[0], SPOILT):  # only now the sample trains a filter
+    begun = attempted(_begun, catalogue, choice, settings, seed, tell, engine, kept_out)
+    final = begun and attempted(_trained, begun, choice, settings, tell, journal)
+    if begun is None or final is None or not as_good(final.round, choice.winners[0], SPOILT):
+        # only now the sample trains a filter
         fallen_back = completed(found, settings, seed, tell, journal)
         return fallen_back._replace(report=fallen_back.report | {"notes": [*fallen_back.report["notes"], WORSE]})
-    filter = opened_alike(last.filter, choice, sample)
+    filter = opened_alike(final.round.filter, choice, sample)
     unseen = [(filter, choice.splits[0].held)] if unseen_by_last else choice.held_out
     starts = beginnings(choice, sample, settings.features.window)
     filter = NUMBERS.calibrated(filter, unseen, [(filter, starts)])

@@ -10,6 +10,7 @@ import numpy as np
 from psimlearn.checks import whole
 from psimlearn.errors import DataError, DivergedError
 from psimlearn.evaluate import mean_square
+from psimlearn.factors import eigvals
 from psimlearn.filter import Feedback, Filter, Forest, Linear
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.likelihood import about_row
@@ -225,7 +226,7 @@ _RADII: WeakKeyDictionary[Linear, tuple[Feedback, float]] = WeakKeyDictionary()
 
 def _radius(step: Float[np.ndarray, "r r"]) -> float:
     if len(step) <= NARROW:
-        return float(np.abs(np.linalg.eigvals(step)).max())
+        return float(np.abs(eigvals(step)).max())
     v, grown = np.random.default_rng(0).standard_normal((4, len(step))), 0.0
     for i in range(2 * POWERS):  # eigenvalues of a wide map take too long; the mean growth over many powers is close
         v = v @ step
