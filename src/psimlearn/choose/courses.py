@@ -26,7 +26,7 @@ from psimlearn.train.derived import InitialSums, beside, initial_sums, revised, 
 from psimlearn.train.ground import Ground, ground, identifying, relating
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Past, Recipe
-from psimlearn.train.score import Criterion, HeldOut, held_out
+from psimlearn.train.score import Criterion, HeldOut, held_out, telling_openings
 from psimlearn.train.start import Beginning, begin
 
 __all__ = [
@@ -193,8 +193,9 @@ def _begun(course: Course, candidate: Candidate) -> Start:
     begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng, known, fit=fit)
     skip = unscored(course.validation, begun.filter) if course.opens else 0
     # the filter of a system is the steady one: without its opening it is still busy with the start at later rows
-    opens = course.ground.train if skip and candidate.recipe.states is not None else None
-    return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss, skip, opens))
+    if skip and candidate.recipe.states is not None:
+        begun = begun._replace(opens=telling_openings(begun.filter, course.ground.train))
+    return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss, skip))
 
 
 def unscored(validation: Trajectories, filter: Filter) -> int:

@@ -46,7 +46,7 @@ class Fitted(NamedTuple):
     filter: Filter
     candidate: Candidate
     n_rounds: int
-    """How many rounds of DAgger are in the sums: `partial_fit` takes as many."""
+    """How many rounds of DAgger made the filter, those with gaps too."""
     learner: Learner[Any]
     """Prepared, so that it can go on with the sums."""
     sums: Any

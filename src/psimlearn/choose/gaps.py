@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.choose.candidates import worsened
 from psimlearn.choose.courses import Start
 from psimlearn.choose.journal import Journal, Path, followed
 from psimlearn.choose.watch import Watch
@@ -68,7 +69,7 @@ def treatment(
             tired = number - (best.n_rounds or 0) >= PATIENCE
             if tired or not watch.goes_on("training with gaps", number + 1, MOST_ROUNDS + 1):
                 break
-    return best if best.winners and best.error <= filled.error + (WORSE - 1) * abs(filled.error) else filled
+    return best if best.winners and best.error <= worsened(filled.error, WORSE) else filled
 
 
 def path_with_gaps(filter: Filter, begun: Begun, held: HeldOut) -> Path:
