@@ -92,7 +92,7 @@ def cholesky(matrix: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
     return found
 
 
-def solve(matrix: Float[np.ndarray, "s s"], right: Float[np.ndarray, "s *r"]) -> Float[np.ndarray, "s *r"]:
+def solve(matrix: Float[np.ndarray, "s s"], right: Float[np.ndarray, "*r"]) -> Float[np.ndarray, "*r"]:
     """matrix^-1 right; the least-norm solution where that does not exist."""
     found: np.ndarray = _first(
         lambda: np.linalg.solve(matrix, right), lambda: pinv(matrix, len(matrix) * EPS) @ right, "solution"
