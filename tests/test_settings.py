@@ -197,7 +197,7 @@ ESTIMATOR = [
         box=("switch", False),
         feedthrough=("switch", False),
         opening=("switch", True),
-        recipe=("object", Recipe(lags=2)),
+        recipe=("object", Recipe(guard=5.0)),
         criterion=("count", "one-step"),
         validation=("share", 0.5),
         refit=("switch", False),

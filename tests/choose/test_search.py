@@ -7,12 +7,13 @@ import pytest
 
 import psimlearn.choose.courses
 import psimlearn.choose.runs
+import psimlearn.choose.search
 import psimlearn.choose.systems
 from oracles import ragged
 from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
 from psimlearn.choose.numbers import hopeless
-from psimlearn.choose.runs import Run, advanced, first_trials, race, runs, with_first_round_of, with_ridge
+from psimlearn.choose.runs import Lane, Run, advanced, first_trials, race, runs, with_first_round_of, with_ridge
 from psimlearn.choose.search import screened, search
 from psimlearn.choose.space import Space, Systems
 from psimlearn.choose.watch import Watch
@@ -351,6 +352,44 @@ def test_few_recordings_cast_doubt_on_levels() -> None:
     for m, more in ((1, False), (2, True), (5, True), (1000, False)):
         one, other = (Trial(Candidate(recipe, Ridge()), 0, 0, 1.0, m).penalised_error for recipe in (level, change))
         assert (one > 1.01 * other) is more
+
+
+DOUBTED: list[tuple[Recipe, dict[str, Any]]] = [
+    (Recipe(), {"forgets": False}),
+    (Recipe(cross_weight=0.3), {}),
+    (Recipe(prior="last", level_weight=1.0), {"n_recordings": 4}),
+    (Recipe(), {"n_recordings": 4}),  # sees levels
+]
+
+
+@pytest.mark.parametrize("error", [2.0, 0.0, -2.0])
+@pytest.mark.parametrize(("recipe", "others"), DOUBTED, ids=str)
+def test_doubt_never_makes_an_error_smaller(error: float, recipe: Recipe, others: dict[str, Any]) -> None:
+    """A likelihood may be negative: doubt adds the same to it as to an error of its size."""
+    trial = Trial(Candidate(recipe, Ridge()), 0, 0, error, 1000)._replace(**others)
+    opposite = trial._replace(error=-error)
+    added = trial.penalised_error - error
+    assert added == pytest.approx(opposite.penalised_error + error, rel=1e-12)
+    assert added > 0 or error == 0
+
+
+@pytest.mark.parametrize("error", [1.0, -1.0])
+@pytest.mark.parametrize(("share", "taken"), [(0.0, True), (0.004, True), (0.006, False)])
+def test_a_rank_is_taken_if_it_does_no_harm(
+    error: float, share: float, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter that is as good, or nearly, will do; whatever the sign of the loss."""
+    course = laid_out(ragged([25, 30], 1, RNG(0)), ragged([25, 30], 1, RNG(1)), Stack(2), Recipe(), n_recordings=1000)
+
+    def run_of(candidate: Candidate, loss: float) -> Run:
+        filter = begin(course.ground, Ridge(), "history", Recipe(belief_weight=0.0), RNG(0)).filter  # forgets
+        return Run(candidate, (Lane(course, None, (Round(0, filter, loss, 0.0, 0),)),))
+
+    whole, fewer = Candidate(Recipe(), Ridge()), Candidate(Recipe(rank=1), Ridge())
+    monkeypatch.setattr(psimlearn.choose.search, "runs", lambda *_: [run_of(fewer, error + share * abs(error))])
+    monkeypatch.setattr(psimlearn.choose.search, "advanced", lambda run, _: run)
+    chosen = psimlearn.choose.search._compressed(run_of(whole, error), (1,), [course], 0)
+    assert (chosen.candidate == fewer) is taken
 
 
 def test_a_cross_weight_has_to_gain_more_than_chance() -> None:

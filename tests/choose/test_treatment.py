@@ -164,7 +164,7 @@ def fitted(learner: Any) -> PSIM:
     return PSIM(2, learner=learner, random_state=0, validation=0.3, **QUICK).fit(recordings(0))
 
 
-LEARNERS = [Ridge(1e-3), RandomFourierRidge(10, 1e-2)]
+LEARNERS = [Ridge(1e-3), RandomFourierRidge(10, 1e-3)]
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=["ridge", "random features"])
@@ -213,6 +213,14 @@ def test_sums_of_filled_rounds_keep_their_number(monkeypatch: pytest.MonkeyPatch
     assert isinstance(model.sums_, GramSums)
     assert model.n_rounds_ == model.report_["choices"]["best_round"] > 0
     assert model.sums_.n == (model.n_rounds_ + 1) * 40 * 28
+
+
+def test_all_rounds_are_counted() -> None:
+    """Rounds with gaps filled in, and those with exact gaps that go on from them."""
+    model = fitted(LEARNERS[0])
+    choices = model.report_["choices"]
+    assert choices["rounds_with_gaps"] > 0
+    assert model.n_rounds_ == choices["best_round"] + choices["rounds_with_gaps"]
 
 
 def test_new_recordings_weigh_as_much_as_earlier_ones(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from psimlearn.estimator.psim import PSIM
 from psimlearn.estimator.scaler import TrajectoryScaler
 from psimlearn.filter import Stack, StackSquares
 from psimlearn.learners import RandomFourierRidge, Ridge
+from psimlearn.train import Recipe
 from small import ONE, QUICK, Bare, Plain, WithCoordinates, called, several
 
 BAD: list[tuple[dict[str, Any], str]] = [  # tests/test_settings.py has the values that no combination allows
@@ -30,6 +31,28 @@ BAD: list[tuple[dict[str, Any], str]] = [  # tests/test_settings.py has the valu
     ({"rank": 2, "features": "moments"}, "rank"),
     ({"rank": "auto", "features": "moments"}, "rank"),
 ]
+
+
+OVERRULED: list[tuple[dict[str, Any], str]] = [
+    ({"lags": 3}, r"received lags=3\. Put it"),
+    ({"feedthrough": True}, "received feedthrough=True"),
+    ({"prior": "last", "rank": "auto", "box": False}, r"received prior='last', rank='auto', box=False\. Put them"),
+    ({"belief_weight": 0.5, "cross_weight": 0.3}, "received belief_weight=0.5, cross_weight=0.3"),
+    ({"level_weight": 0.1}, "received level_weight=0.1"),
+    ({"lags": np.array([1, 2])}, "received lags=a ndarray"),
+]
+
+
+@pytest.mark.parametrize(("beside", "words"), OVERRULED, ids=called)
+def test_parameters_that_a_recipe_would_overrule_are_refused(beside: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=f"recipe: required none of .*{words}"):
+        PSIM(2, recipe=Recipe(), n_rounds=1, **beside).fit(several())
+
+
+def test_parameters_that_say_what_the_recipe_says_are_taken() -> None:
+    own: dict[str, Any] = {"lags": 2, "prior": "mean", "belief_weight": 1, "box": False, "opening": False}
+    model = PSIM(2, recipe=Recipe(lags=2, box=None), n_rounds=1, random_state=0, **own).fit(several())
+    assert model.filter_.lags == 2
 
 
 @pytest.mark.parametrize(("bad", "name"), BAD, ids=called)

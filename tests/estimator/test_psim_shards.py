@@ -204,3 +204,30 @@ def test_progress_tells_shards() -> None:
     model(verbose=watch).fit(Shards.cut(recordings(), 3), sample_rows=300)
     assert watch.passes() >= 5  # catalogue, units, history, spreads, first examples
     assert ("shards", 1, 3) in watch.heard
+
+
+def swinging(m: int = 24, seed: int = 0) -> np.ndarray:
+    """Slow swings under noise that begin at any moment: filters remember them for long, and learn how they begin."""
+    rng, A = np.random.default_rng(seed), np.array([[0.97, 0.1], [-0.1, 0.97]])
+    x, s = np.empty((m, 60, 2)), 3 * rng.standard_normal((m, 2))
+    for t in range(60):
+        s = s @ A.T + 0.2 * rng.standard_normal((m, 2))
+        x[:, t] = s + rng.standard_normal((m, 2))
+    return x
+
+
+@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize("absent", [(), (3,), (0, 5, 11)])
+def test_beginnings_are_learnt_from_the_recordings_that_teach(refit: bool, absent: tuple[int, ...]) -> None:
+    """Held-out recordings, and those without a channel, tell nothing of beginnings: in shards as in memory."""
+    values, new = swinging(), Trajectories.of(swinging(6, seed=1))
+    values[absent, :, 0] = np.nan
+    data = Trajectories.of(values)
+    given: dict[str, Any] = {"lags": 1, "prior": "mean", "belief_weight": 1.0, "recipe": None, "refit": refit}
+    in_memory, shards = model(**given).fit(data), model(**given).fit(Shards.cut(data, 5), sample_rows=10**6)
+    assert in_memory.report_["choices"]["begins"] == shards.report_["choices"]["begins"] == "any moment"
+    left_out = sum("left out" in note for note in in_memory.report_["notes"])
+    assert left_out == (len(absent) > 0)
+    for method in ("predict", "score_samples"):
+        wanted, found = (np.concatenate(getattr(each, method)(new)) for each in (in_memory, shards))
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)

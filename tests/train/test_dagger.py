@@ -334,3 +334,32 @@ def test_a_round_that_is_not_scored_learns_the_same() -> None:
     np.testing.assert_array_equal(scored.filter.regressors[0](z), unscored.filter.regressors[0](z))
     np.testing.assert_array_equal(scored.sums.zz, unscored.sums.zz)
     assert (scored.number, scored.dropped) == (unscored.number, unscored.dropped)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_recordings_that_score_teach_nothing(exact: bool) -> None:
+    """With gaps, guesses depend on the covariance of errors: what trains must not know that of the held-out rows."""
+    from psimlearn.train.refined import refined
+
+    def gappy(seed: int, noise: float) -> Trajectories:
+        rng = RNG(seed)
+        values = random_system(RNG(0)).simulate(8, 30, rng).values + noise * rng.standard_normal((240, 2))
+        values[rng.random(values.shape) < 0.3] = np.nan
+        return Trajectories.of(values.reshape(8, 30, 2))
+
+    def weights(validation: Trajectories) -> list[np.ndarray]:
+        begun = begin(ground(gappy(1, 0.0), Stack(2), "history", Recipe()), Ridge(1e-3), "history", Recipe(), RNG(0))
+        held = held_out(begun.filter, validation, "window")
+        if exact:
+            rounds = list(refined(begun.filter, begun, held, 3))
+        else:
+            rounds = [first_round(begun, held)]
+            for _ in range(3):
+                rounds.append(next_round(rounds[-1], begun, held))
+        regressors = [each.filter.regressors[0] for each in rounds]
+        return [each.weights for each in regressors if isinstance(each, Linear)]
+
+    alike, noisy = weights(gappy(2, 0.0)), weights(gappy(3, 5.0))
+    assert len(alike) == 4
+    for one, other in zip(alike, noisy, strict=True):
+        np.testing.assert_array_equal(one, other)

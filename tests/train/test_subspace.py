@@ -10,6 +10,8 @@ import pytest
 from oracles import ragged
 from psimlearn.baselines import n4sid
 from psimlearn.choose import spaces
+from psimlearn.choose.candidates import Candidate
+from psimlearn.choose.courses import laid_out, start
 from psimlearn.datasets import LinearSystem, random_system
 from psimlearn.errors import DataError, PsimlearnWarning, SettingsError
 from psimlearn.estimator.psim import PSIM
@@ -21,7 +23,7 @@ from psimlearn.train import Recipe, dagger
 from psimlearn.train.ground import ground, relating
 from psimlearn.train.openings import with_opening
 from psimlearn.train.recipe import Past
-from psimlearn.train.score import held_out, scored
+from psimlearn.train.score import held_out, scored, telling_openings
 from psimlearn.train.start import begin
 
 RNG = np.random.default_rng
@@ -164,7 +166,8 @@ def swinging(radius: float, driven: float, noise: float) -> tuple[Trajectories, 
 def test_a_filter_that_forgets_slowly_is_scored_with_its_opening() -> None:
     train, test = swinging(0.99, 0.05, 2.0)  # a small gain: rows tell little of the state
     slow = first_filter(train, states=2, past=10)
-    plain, opened = (scored(0, slow, held_out(slow, test, "window", skip=10, opens=o)) for o in (None, train))
+    held, opens = held_out(slow, test, "window", skip=10), telling_openings(slow, train)
+    plain, opened = (scored(0, slow, held, opens=some) for some in (None, opens))
     assert opened.error < 0.99 * plain.error
     assert opened.filter.opening is None  # it learns one once it is chosen
     learnt = with_opening(plain.filter, train, "any moment")
@@ -175,8 +178,21 @@ def test_a_filter_that_forgets_slowly_is_scored_with_its_opening() -> None:
 def test_a_filter_that_forgets_soon_is_scored_as_it_is() -> None:
     train, test = swinging(0.5, 1.0, 0.1)
     quick = first_filter(train, states=2, past=10)
-    plain, opened = (scored(0, quick, held_out(quick, test, "window", skip=10, opens=o)) for o in (None, train))
+    held, opens = held_out(quick, test, "window", skip=10), telling_openings(quick, train)
+    plain, opened = (scored(0, quick, held, opens=some) for some in (None, opens))
     assert opened.error == plain.error
+
+
+def test_what_scores_a_system_holds_no_training_rows() -> None:
+    """Held-out rows, laid out, score a filter alike whichever recordings the system was identified from."""
+    train, test = swinging(0.99, 0.05, 2.0)
+    candidate = Candidate(Recipe(states=2, past=10, standardise=False), Ridge())
+    parts = [train[: len(train) // 2], train[len(train) // 2 :]]
+    courses = [laid_out(part, test, Stack(3), candidate.recipe, n_recordings=len(part)) for part in parts]
+    begun, helds = start(candidate, courses[0]).begun, [start(candidate, course).held for course in courses]
+    assert begun.opens is not None  # training rows stand beside what scores
+    one, other = (scored(0, begun.filter, held, opens=begun.opens).error for held in helds)
+    assert one == other < scored(0, begun.filter, helds[0]).error
 
 
 def test_gaps_are_filled_in_first() -> None:

@@ -10,7 +10,7 @@ from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.train.derived import OnSums
 from psimlearn.train.recipe import Recipe
 
-__all__ = ["Candidate", "Trial", "best_of_each_kind"]
+__all__ = ["Candidate", "Trial", "best_of_each_kind", "worsened"]
 
 OFFSETS = 1.6
 """The doubt about the level of a new recording, times the square of the number of recordings: see `Trial`."""
@@ -18,10 +18,13 @@ DOUBT = 0.002
 """The doubt about beliefs that are nothing but contexts."""
 PAYS = 0.01
 """The doubt about cross weights below 1: where the past of other channels is noise, they gain far more than this."""
-
-
 UNSTABLE = 1.0
 """The doubt about filters that do not forget their start."""
+
+
+def worsened(error: float, factor: float) -> float:
+    """An error plus a share of its size, the factor less 1: a likelihood may be negative, and is no better for it."""
+    return error * (factor if error >= 0 else 2 - factor)
 
 
 class Candidate(NamedTuple):
@@ -74,13 +77,13 @@ class Trial(NamedTuple):
         """
         recipe, learner = self.candidate
         if isinstance(learner, SymbolRidge):
-            return self.error * (1 + DOUBT * learner.floor)
+            return worsened(self.error, 1 + DOUBT * learner.floor)
         if not self.forgets:
-            return self.error + UNSTABLE * abs(self.error)  # a likelihood may be negative
+            return worsened(self.error, 1 + UNSTABLE)
         sees_levels = recipe.level_weight is None or isinstance(learner, RandomFourierRidge | RidgeAndTrees)
         dependence = 1.0 if sees_levels else min(recipe.level_weight or 0.0, 1.0)
         doubt = OFFSETS / self.n_recordings**2 if self.n_recordings > 1 else 0.0
-        return self.error * (1 + doubt * dependence + PAYS * (recipe.cross_weight != 1))
+        return worsened(self.error, 1 + doubt * dependence + PAYS * (recipe.cross_weight != 1))
 
     def row(self) -> dict[str, Any]:
         """The trial as a row of a table."""

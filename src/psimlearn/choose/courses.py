@@ -15,7 +15,7 @@ import numpy as np
 from psimlearn.choose.candidates import Candidate
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.settings import Settings, Trainer
-from psimlearn.errors import DivergedError
+from psimlearn.factors import FAILURES
 from psimlearn.filter import Features, Filter, Stack
 from psimlearn.filter.innovations import LINEAR_IN_BELIEF
 from psimlearn.learners import GramSums, Learner, Ridge
@@ -26,7 +26,7 @@ from psimlearn.train.derived import InitialSums, beside, initial_sums, revised, 
 from psimlearn.train.ground import Ground, ground, identifying, relating
 from psimlearn.train.losses import Loss, Squared
 from psimlearn.train.recipe import Init, Past, Recipe
-from psimlearn.train.score import Criterion, HeldOut, held_out
+from psimlearn.train.score import Criterion, HeldOut, held_out, telling_openings
 from psimlearn.train.start import Beginning, begin
 
 __all__ = [
@@ -193,8 +193,9 @@ def _begun(course: Course, candidate: Candidate) -> Start:
     begun = begin(course.ground, candidate.learner, course.init, candidate.recipe, rng, known, fit=fit)
     skip = unscored(course.validation, begun.filter) if course.opens else 0
     # the filter of a system is the steady one: without its opening it is still busy with the start at later rows
-    opens = course.ground.train if skip and candidate.recipe.states is not None else None
-    return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss, skip, opens))
+    if skip and candidate.recipe.states is not None:
+        begun = begun._replace(opens=telling_openings(begun.filter, course.ground.train))
+    return Start(begun, held_out(begun.filter, course.validation, course.criterion, course.loss, skip))
 
 
 def unscored(validation: Trajectories, filter: Filter) -> int:
@@ -247,8 +248,8 @@ def _grouped(candidates: Iterable[Candidate], key: Callable[[Candidate], Key]) -
 
 
 def attempted(step: Callable[..., Value], *given: object) -> Value | None:
-    """The result, or None if sums were not finite: a candidate that diverges loses, and the others go on."""
+    """The result, or None if it cannot be computed: a candidate that diverges loses, and the others go on."""
     try:
         return step(*given)
-    except DivergedError:
+    except FAILURES:
         return None

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from psimlearn.choose.candidates import worsened
 from psimlearn.choose.gaps import path_with_gaps
 from psimlearn.choose.journal import Journal, followed, taken_further, with_sums
 from psimlearn.choose.report import Choice
@@ -21,7 +22,7 @@ class Trained(NamedTuple):
     """The last round on all recordings, the learner that made it, and its sums."""
 
     round: Round
-    """Its number is how many rounds are in the sums: `partial_fit` asks for it."""
+    """Its number counts all rounds, those with gaps too."""
     learner: Learner[Any]
     sums: Any
 
@@ -29,7 +30,7 @@ class Trained(NamedTuple):
 def trained(begun: Begun, held: HeldOut, choice: Choice, tell: Watch, journal: Journal, name: str) -> Trained:
     """As many rounds as were best. Cut short, the last round so far, and no sums to go on with.
 
-    Only the last round is scored, unless entries are missing: then the next rollout needs the covariance of errors.
+    Only the last round is scored, unless entries are missing: then scores fill gaps by the covariance of errors so far.
 
     Args:
         begun: the beginning on all recordings.
@@ -54,7 +55,7 @@ def trained(begun: Begun, held: HeldOut, choice: Choice, tell: Watch, journal: J
         sums = path.following(current).sums
     last = current.round
     if np.isnan(last.error):  # cut short
-        last = scored(last.number, last.filter, held, last.dropped)
+        last = scored(last.number, last.filter, held, last.dropped, begun.opens)
     return Trained(last, begun.learner, sums)
 
 
@@ -66,11 +67,10 @@ def trained_with_gaps(
     *_, last = followed(journal, journal.lane(f"{name} exact", "", before.round.filter), path, n_rounds)
     if not n_rounds:  # the sums are of the rounds before
         return before._replace(round=last.round._replace(number=before.round.number))
-    # earlier rounds have faded: each row counts about twice, as after the beginning and one round
-    return Trained(last.round._replace(number=1), begun.learner, with_sums(path, last).sums)
+    number = before.round.number + n_rounds
+    return Trained(last.round._replace(number=number), begun.learner, with_sums(path, last).sums)
 
 
 def as_good(last: Round, chosen: Round, tolerance: float) -> bool:
     """Whether a filter of all recordings is as good as the one chosen, in closed loop on the same recordings."""
-    worst = chosen.error + (tolerance - 1) * abs(chosen.error)  # a likelihood may be negative
-    return last.error <= worst and (forgets(last.filter) or not forgets(chosen.filter))
+    return last.error <= worsened(chosen.error, tolerance) and (forgets(last.filter) or not forgets(chosen.filter))

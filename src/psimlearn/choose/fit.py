@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.choose.candidates import Candidate, Trial
-from psimlearn.choose.courses import Course, laid_out, start, summing
+from psimlearn.choose.courses import Course, attempted, laid_out, start, summing
 from psimlearn.choose.descents import descended, epochs_of
 from psimlearn.choose.everything import Trained, as_good, trained, trained_with_gaps
 from psimlearn.choose.gaps import treatment
@@ -46,7 +46,7 @@ class Fitted(NamedTuple):
     filter: Filter
     candidate: Candidate
     n_rounds: int
-    """How many rounds of DAgger are in the sums: `partial_fit` takes as many."""
+    """How many rounds of DAgger made the filter, those with gaps too."""
     learner: Learner[Any]
     """Prepared, so that it can go on with the sums."""
     sums: Any
@@ -265,8 +265,8 @@ def _trained_on(
 ) -> tuple[Trained, list[str]]:
     """The filter of all recordings; if it got worse in closed loop, the one chosen, with a note."""
     tell(f"training on all {len(everything.values)} rows with the settings chosen")
-    final = _trained(everything, choice, settings, seed, tell, journal)
-    if as_good(final.round, choice.winners[0], strategy.tolerance):
+    final = attempted(_trained, everything, choice, settings, seed, tell, journal)
+    if final is not None and as_good(final.round, choice.winners[0], strategy.tolerance):
         return final, []
     note = "refitted on all recordings the filter got worse in closed loop, or does not forget; the one chosen is kept"
     return _trained(choice.splits[0].train, choice, settings, seed, tell, journal), [note]

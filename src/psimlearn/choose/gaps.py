@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.choose.candidates import worsened
 from psimlearn.choose.courses import Start
 from psimlearn.choose.journal import Journal, Path, followed
 from psimlearn.choose.watch import Watch
-from psimlearn.errors import DivergedError
+from psimlearn.factors import FAILURES
 from psimlearn.filter import Filter
 from psimlearn.filter.innovations import has_innovations
 from psimlearn.train.dagger import Aggregation
@@ -62,13 +63,13 @@ def treatment(
         for i, (round, start) in enumerate(each)
     ]
     best = Treatment([], 0, np.inf)
-    with suppress(DivergedError):  # the rounds before count
+    with suppress(*FAILURES):  # the rounds before count
         for number, together in enumerate(zip(*lanes, strict=True)):
             best = _better(best, number, together)
             tired = number - (best.n_rounds or 0) >= PATIENCE
             if tired or not watch.goes_on("training with gaps", number + 1, MOST_ROUNDS + 1):
                 break
-    return best if best.winners and best.error <= filled.error + (WORSE - 1) * abs(filled.error) else filled
+    return best if best.winners and best.error <= worsened(filled.error, WORSE) else filled
 
 
 def path_with_gaps(filter: Filter, begun: Begun, held: HeldOut) -> Path:

@@ -1,6 +1,6 @@
 """Choosing for numbers: linear regression, random features, trees, or the best of these."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,20 +53,24 @@ def _search(courses: Sequence[Course], settings: Settings, data: Trajectories, t
     # trees before random features, whose rounds cost most: those that trail the trees end early
     if settings.learner == "trees" or (settings.learner == "auto" and enough_for_trees(courses, settings)):
         tell("trees")
-        second, more = tree_search(courses, settings, guide, tell)
-        finished, trials = [*finished, second], trials + more
+        finished, trials = _together(finished, trials, tree_search, courses, settings, guide, tell)
     if settings.learner in ("auto", "rff"):
         tell("random features")
         n_features = n_fourier(courses[0].ground.train)
         fourier = fourier_space(settings, data, guide, n_features)
         fourier = fourier._replace(hopeless=hopeless(trials, finished) if settings.belief_weight is None else np.inf)
-        third, more = search(courses, fourier, settings.n_rounds, tell, finished)
-        finished, trials = [*finished, third], trials + more
+        finished, trials = _together(finished, trials, search, courses, fourier, settings.n_rounds, tell, finished)
         if settings.learner == "auto" and tries_remembering(settings):
             tell("random features of the belief and the last row")
-            fourth, more = remembering_search(courses, settings, n_features, tell, finished)
-            finished, trials = [*finished, fourth], trials + more
+            given = (courses, settings, n_features, tell, finished)
+            finished, trials = _together(finished, trials, remembering_search, *given)
     return min(finished, key=lambda run: run.penalised_error), trials  # the first of equals
+
+
+def _together(finished: list[Run], trials: list[Trial], step: Callable[..., Any], *given: Any) -> Any:
+    """The runs and trials so far with those of one more search; without, if it diverges and others have finished."""
+    found = attempted(step, *given) if finished else step(*given)
+    return (finished, trials) if found is None else ([*finished, found[0]], trials + found[1])
 
 
 def _linear_search(courses: Sequence[Course], space: Space, n_rounds: int, tell: Watch) -> tuple[Run, list[Trial]]:

@@ -63,7 +63,7 @@ def reported(
 ) -> dict[str, Any]:
     """What `summarised` puts into words."""
     chosen = {"features": type(settings.features).__name__, "trainer": settings.trainer, "epochs": choice.epochs}
-    chosen["begins"] = choice.begins
+    chosen |= {"begins": choice.begins, "rounds_with_gaps": choice.exact}
     methods = {**choice.baselines, "PSIM": [round.filter for round in choice.winners]}
     gains = nonlinear_gains(choice.winners[0].filter, choice.splits[0]) if settings.learner == "ridge" else None
     report = {

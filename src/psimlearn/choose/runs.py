@@ -11,6 +11,7 @@ from psimlearn.choose.courses import Course, Start, Starts, attempted, starts, w
 from psimlearn.choose.journal import Path, taken_further
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import DivergedError
+from psimlearn.factors import FAILURES
 from psimlearn.learners import GramSums
 from psimlearn.train.dagger import Aggregation, aggregation, first_round, next_round
 from psimlearn.train.examples import Begun
@@ -228,7 +229,7 @@ def _further(lane: Lane, candidate: Candidate) -> Lane:
         if lane.course.trainer == "forward":
             return lane._replace(rounds=(scored(0, step_by_step(begun, tail=True), held),), over=True)
         stands = _next_round(lane.course, candidate, lane.start, lane.stands)
-    except DivergedError:
+    except FAILURES:
         return lane._replace(over=True)
     return lane._replace(rounds=(*lane.rounds, stands.round), stands=stands)
 

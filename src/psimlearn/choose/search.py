@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from psimlearn.choose.candidates import Candidate, Trial, best_of_each_kind
+from psimlearn.choose.candidates import Candidate, Trial, best_of_each_kind, worsened
 from psimlearn.choose.courses import Course
 from psimlearn.choose.edges import RIDGES, Point, around, point_of
 from psimlearn.choose.runs import Run, advanced, race, runs, screened, with_ridge
@@ -147,7 +147,7 @@ def _raced(
     going = [run for run in raced if not _settled(run)] or raced
     leading = min(going, key=lambda run: run.penalised_error)
     leader = advanced(_compressed(leading, space.ranks, courses, some), n_rounds, tell, rivals)
-    limit = space.close * leader.penalised_error
+    limit = worsened(leader.penalised_error, space.close)
     for run in raced:
         if run is not leading:
             close = run.candidate.recipe.lags != leading.candidate.recipe.lags and run.penalised_error <= limit
@@ -189,7 +189,7 @@ def _compressed(run: Run, ranks: Sequence[int], courses: Sequence[Course], some:
         recipe = replace(run.candidate.recipe, rank=rank)
         (fewer,) = runs([run.candidate._replace(recipe=recipe)], courses)
         fewer = advanced(fewer, some)
-        if fewer.penalised_error <= HARMLESS * run.penalised_error:
+        if fewer.penalised_error <= worsened(run.penalised_error, HARMLESS):
             return fewer
     return run
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from psimlearn.choose.courses import attempted
 from psimlearn.choose.report import Choice
 from psimlearn.choose.splits import FEWEST_ROWS, Split
 from psimlearn.choose.summary import counted
@@ -41,7 +42,9 @@ def all_or_complete(
     if kept.all() or choice.epochs is not None or not all(_can_be_chosen_by(split) for split in choice.splits):
         return choice, everything, []
     fewer = [Split(*(part[complete(part)] for part in split)) for split in choice.splits]
-    other = choose(fewer)
+    other = attempted(choose, fewer)
+    if other is None:
+        return choice, everything, []
     ours = [(round.filter, split.held) for round, split in zip(choice.winners, fewer, strict=True)]
     if _relative(ours, other.held_out) < CLEARLY:
         return choice, everything, []

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.choose.courses import unscored
+from psimlearn.choose.courses import attempted, unscored
 from psimlearn.choose.everything import Trained, as_good, trained, trained_with_gaps
 from psimlearn.choose.fit import Fitted, Selected, completed, finished, selected
 from psimlearn.choose.journal import Journal
@@ -25,7 +25,7 @@ from psimlearn.recordings.passes import Engine
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.derived import OnSums
 from psimlearn.train.hints import with_hints
-from psimlearn.train.score import held_out
+from psimlearn.train.score import forgetful, held_out
 from psimlearn.train.sharded import Places, ShardedBeginning, begin_sharded, hints_of_shards, settings_known
 
 __all__ = ["SAMPLE_ROWS", "fitted_on_shards"]
@@ -70,15 +70,16 @@ def fitted_on_shards(
     kept_out, unseen_by_last = _kept_out(found, settings, whole)
     if choice.complete_only:
         kept_out = sorted({*kept_out, *np.flatnonzero(~catalogue.complete).tolist()})
-    begun = _begun(catalogue, choice, settings, seed, tell, engine, kept_out)
-    final = _trained(begun, choice, settings, tell, journal)
-    last = final.round
-    if not as_good(last, choice.winners[0], SPOILT):  # only now the sample trains a filter
+    begun = attempted(_begun, catalogue, choice, settings, seed, tell, engine, kept_out)
+    final = begun and attempted(_trained, begun, choice, settings, tell, journal)
+    if begun is None or final is None or not as_good(final.round, choice.winners[0], SPOILT):
+        # only now the sample trains a filter
         fallen_back = completed(found, settings, seed, tell, journal)
         return fallen_back._replace(report=fallen_back.report | {"notes": [*fallen_back.report["notes"], WORSE]})
-    filter = opened_alike(last.filter, choice, sample)
+    taught = _taught(found.everything, kept_out)
+    filter = opened_alike(final.round.filter, choice, taught)
     unseen = [(filter, choice.splits[0].held)] if unseen_by_last else choice.held_out
-    starts = beginnings(choice, sample, settings.features.window)
+    starts = beginnings(choice, taught, settings.features.window)
     filter = NUMBERS.calibrated(filter, unseen, [(filter, starts)])
     filter = with_thresholds(with_gaps_measured(filter, unseen), unseen)
     hints = hints_of_shards(begun.training, filter)
@@ -100,6 +101,11 @@ def _kept_out(found: Selected, settings: Settings, whole: bool) -> tuple[Sequenc
         return (), False
     held = splits[0].held.ids
     return ((), False) if held is None else (held, len(splits) == 1)
+
+
+def _taught(everything: Trajectories, kept_out: Sequence[int]) -> Trajectories:
+    """The recordings of the sample that teach: those held out, or without a channel, tell nothing of beginnings."""
+    return everything if everything.ids is None else everything[~np.isin(everything.ids, kept_out)]
 
 
 def _check(settings: Settings, catalogue: Catalogue) -> None:
@@ -136,7 +142,8 @@ def _begun(
     def done(n: int, total: int) -> None:
         tell.goes_on("shards", n, total)
 
-    return begin_sharded(Places(learnt, engine, done), known, learner, np.random.default_rng(seed))
+    begun = begin_sharded(Places(learnt, engine, done), known, learner, np.random.default_rng(seed))
+    return begun._replace(filter=forgetful(begun.filter))  # as `with_ridge` in memory
 
 
 def _trained(begun: ShardedBeginning, choice: Choice, settings: Settings, tell: Watch, journal: Journal) -> Trained:

@@ -39,6 +39,9 @@ WINDOW = 5
 """The window where none is given."""
 HANDY = 64
 """The most probabilities in a belief about symbols, where its window is not given."""
+IN_RECIPE: dict[str, Any] = dict.fromkeys(("lags", "prior", "belief_weight", "level_weight", "cross_weight"), "auto")
+IN_RECIPE |= {"rank": None, "box": True, "feedthrough": False}
+"""The parameters that a recipe holds, too, with their defaults."""
 MOST_ROUNDS = 10_000
 """The most rounds of DAgger: some tens are usual, and a slip of the keyboard would run for ever."""
 LOGISTIC_ALPHA = 1e-5
@@ -70,6 +73,8 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
     recipe = given["recipe"]
     if not (recipe is None or isinstance(recipe, Recipe)):
         raise SettingsError(f"recipe: required a Recipe or None, received {shown(recipe)}.")
+    if recipe is not None:
+        _check_overruled(given, recipe)
     box, feedthrough = switch(given["box"], "box"), switch(given["feedthrough"], "feedthrough")
     features = _features(given["features"], _window(given["window"], given["features"], data.n_channels))
     settings = Settings(
@@ -107,6 +112,22 @@ def interpreted(parameters: Mapping[str, Any], data: Trajectories) -> Settings:
     _check_criterion(settings)
     _check_together(settings)
     return settings
+
+
+def _check_overruled(given: Mapping[str, Any], recipe: Recipe) -> None:
+    """Refuse parameters beside a recipe that says something else: it is taken as it is, and they would be lost."""
+    said = {name: getattr(recipe, name) for name in IN_RECIPE} | {"box": recipe.box is not None}
+    plain = str | bool | int | float | np.generic | None  # of others, such as arrays, == tells nothing
+    lost = [
+        f"{name}={shown(value)}"
+        for name, value in ((name, given[name]) for name in IN_RECIPE)
+        if not (isinstance(value, plain) and value in (IN_RECIPE[name], said[name]))
+    ]
+    if lost:
+        raise SettingsError(
+            f"recipe: required none of {', '.join(IN_RECIPE)} beside a recipe, which is taken as it is, received "
+            f"{', '.join(lost)}. Put {'it' if len(lost) == 1 else 'them'} into the recipe, or leave the recipe out."
+        )
 
 
 def _for_symbols(settings: Settings, given: Mapping[str, Any], data: Trajectories) -> Settings:

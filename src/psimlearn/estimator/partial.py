@@ -26,7 +26,9 @@ def learnt_more(model: Any, X: Any, any_range: bool) -> dict[str, Any]:
     data = asked(model, X, any_range=True).trajectories  # `check_range` refuses what is far
     if not switch(any_range, "any_range"):
         check_range(model.filter_, model.sums_, data, model.recipe_)
-    more = absorbed(model.filter_, model.learner_, model.sums_, data, model.n_rounds_, model.recipe_)
+    # where rounds with gaps followed, earlier ones have faded: a row counts about twice, as after one round
+    n_rounds = 1 if model.report_["choices"].get("rounds_with_gaps") else model.n_rounds_
+    more = absorbed(model.filter_, model.learner_, model.sums_, data, n_rounds, model.recipe_)
     hints = merged_hints(model.hint_sums_, hint_sums(more.filter, data))
     report = updated(model.report_, model.filter_, model.sums_, more.filter, more.outside, data)
     warned(report, model.report_)

@@ -63,7 +63,8 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         box: keep the feedback near the range seen in training.
         opening: learn how recordings begin, so that linear filters learn more from first rows than from later ones.
         feedthrough: inputs act on the observation of the same row.
-        recipe: a `Recipe` to be taken as it is, instead of lags, prior, weights, rank, box, feedthrough and opening.
+        recipe: a `Recipe` to be taken as it is, without an opening; lags, prior, weights, rank, box and feedthrough
+            are said in it, and refused beside it.
         criterion: minimise the error over the "window" (each step ahead relative to the error of the last observation;
             the next row counts as much as all of them), of the next row only ("one-step"), or over so many steps ahead
             (a number), which count alike.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.factors import solve
 from psimlearn.filter.localscale import MOST_LOG, LocalScale
 from psimlearn.filter.uncertainty import LEAST_VARIANCE, Calibration, conformal
 from psimlearn.shapes import Bool, Float, Int
@@ -147,7 +148,7 @@ def _learnt(given: Situations) -> _Curve:
     some = seen.any(axis=1) & np.isfinite(given.signs).all(axis=2)
     A, y = given.signs[some], np.log(mean[some] + LEAST_ERROR)
     penalty = np.diag(np.where(np.arange(A.shape[1]) > 0, RIDGE, 1e-9))
-    weights = np.linalg.solve(A.T @ A + penalty, A.T @ y)
+    weights = solve(A.T @ A + penalty, A.T @ y)
     return _Curve(weights, *_curve(A @ weights, near.swapaxes(1, 2)[some]))
 
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from psimlearn.checks import whole
+from psimlearn.factors import eigh
 from psimlearn.shapes import Float
 
 __all__ = ["Array", "Features", "Persistent", "SecondMoment", "Stack", "StackSquares", "Variances"]
@@ -172,7 +173,7 @@ def _spectrum(m: Float[np.ndarray, "b d"]) -> tuple[Float[np.ndarray, "b w"], Fl
     second[:, row, column] = second[:, column, row] = m[:, w:]
     matrices = second - m[:, :w, None] * m[:, None, :w]
     finite = np.isfinite(matrices).all(axis=(1, 2))  # eigh raises where a huge observation broke a belief
-    values, vectors = np.linalg.eigh(np.where(finite[:, None, None], matrices, 0.0))
+    values, vectors = eigh(np.where(finite[:, None, None], matrices, 0.0))
     return np.where(finite[:, None], np.maximum(values, VARIANCE_FLOOR), np.nan), vectors
 
 

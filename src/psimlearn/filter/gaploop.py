@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.factors import eigh
 from psimlearn.filter.compiling import IN_DOUBT, kernels_for, padded
 from psimlearn.filter.doubt import NOTHING, Doubt
 from psimlearn.filter.innovations import Innovations
@@ -84,7 +85,7 @@ def _first_rows(model: Innovations) -> tuple[Float[np.ndarray, "ages s n"], Floa
     """The gains of first rows, and roots of their covariances, one row for each column; of no ages without them."""
     if model.opened is None:
         return np.empty((0, model.s, model.n)), np.empty((0, 0, model.s))
-    values, vectors = np.linalg.eigh(model.opened.spread)
+    values, vectors = eigh(model.opened.spread)
     roots = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]).swapaxes(1, 2)
     return model.opened.gain, np.ascontiguousarray(roots)
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.factors import eigh
 from psimlearn.filter.features import Array
 from psimlearn.shapes import Bool, Float, Int
 
@@ -135,7 +136,7 @@ def _shrunk(moments: Float[np.ndarray, "n n"], pairs: Float[np.ndarray, "n n"]) 
     variances = np.maximum(np.diag(moments), 1e-12)
     shrunk = moments * (pairs**2 / (pairs**2 + len(moments) ** 2))
     np.fill_diagonal(shrunk, variances)
-    values, vectors = np.linalg.eigh(shrunk)
+    values, vectors = eigh(shrunk)
     return np.asarray((vectors * np.maximum(values, 1e-6 * variances.mean())) @ vectors.T)
 
 
@@ -164,7 +165,7 @@ def _without_doubt(
 def _positive(matrix: Float[np.ndarray, "n n"], variances: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"]:
     """The covariance with these variances and the correlations of a matrix that may have negative eigenvalues."""
     deviation = np.sqrt(np.maximum(np.diag(matrix), variances))
-    values, vectors = np.linalg.eigh(matrix / np.outer(deviation, deviation))
+    values, vectors = eigh(matrix / np.outer(deviation, deviation))
     correlation = (vectors * np.maximum(values, 1e-6)) @ vectors.T
     unit = np.sqrt(variances / np.diag(correlation))
     return np.asarray(correlation * np.outer(unit, unit))

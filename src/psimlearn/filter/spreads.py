@@ -11,6 +11,7 @@ where N N' = V - V W V is the noise of the missing entries, given the seen ones.
 import numpy as np
 
 from psimlearn.errors import DivergedError
+from psimlearn.factors import eigh
 from psimlearn.shapes import Bool, Float
 
 __all__ = ["Covariances", "Kind", "Roots", "kind_of", "noise_given"]
@@ -130,7 +131,7 @@ class Roots:
     ) -> Float[np.ndarray, "g s k"]:
         """T times the root, turned to its principal axes, without the columns that are negligible in every group."""
         R = _carried(T, left)
-        values, vectors = np.linalg.eigh(R.swapaxes(1, 2) @ R)
+        values, vectors = eigh(R.swapaxes(1, 2) @ R)
         n_alive = int((values > negligible).sum(axis=1).max(initial=0))
         return np.asarray(R @ vectors[:, :, vectors.shape[2] - n_alive :])
 

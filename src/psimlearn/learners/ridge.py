@@ -11,6 +11,7 @@ import numpy as np
 
 from psimlearn.checks import number, switch
 from psimlearn.errors import DivergedError
+from psimlearn.factors import eigh
 from psimlearn.filter import Linear
 from psimlearn.filter.threads import for_one_product
 from psimlearn.learners.channels import Channels, solved_by_channel
@@ -144,7 +145,7 @@ def generalised_alpha(stats: GramSums) -> float:
     scale = np.trace(gram) / len(gram)
     if not scale > NOTHING:  # z does not vary, so there is nothing to learn and any alpha will do
         return 1.0
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     values = np.maximum(values, 0.0)
     shares = np.sum((vectors.T @ cross) ** 2, axis=1)
     variance = stats.yy / stats.n - np.sum((stats.y / stats.n) ** 2)
@@ -249,7 +250,7 @@ def _solve_by_eigenvectors(
     gram: Float[np.ndarray, "p p"], cross: Float[np.ndarray, "p q"], alpha: float
 ) -> Float[np.ndarray, "p q"]:
     """The minimum-norm solution, without the directions that rounding cannot tell from zero."""
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     denominator = np.maximum(values, 0) + alpha
     kept = denominator > len(gram) * np.finfo(float).eps * max(values[-1], alpha)
     scale = np.divide(1, denominator, out=np.zeros_like(values), where=kept)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psimlearn.checks import number, seed, whole
+from psimlearn.factors import eigh
 from psimlearn.filter import Linear, RandomFourier
 from psimlearn.filter.forest import MOST_DEPTH, Forest, Trees
 from psimlearn.learners.fourier import CHUNK, MOST_FEATURES, RandomFourierRidge
@@ -233,7 +234,7 @@ def _mean(maps: Sequence[Linear]) -> Linear:
 def _directions(errors: Float[np.ndarray, "ridges b q"]) -> Float[np.ndarray, "s q"]:
     """The fewest orthonormal directions that hold nearly all of the errors, those of every ridge counting alike."""
     sizes = np.maximum(np.mean(errors**2, axis=(1, 2)), 1e-300)
-    values, vectors = np.linalg.eigh(sum(part.T @ part / size for part, size in zip(errors, sizes, strict=True)))
+    values, vectors = eigh(sum(part.T @ part / size for part, size in zip(errors, sizes, strict=True)))
     shares = np.cumsum(values[::-1]) / max(values.sum(), 1e-300)
     s = min(int(np.searchsorted(shares, KEPT_SHARE)) + 1, len(values), MOST_DIRECTIONS)
     return np.ascontiguousarray(vectors[:, : -s - 1 : -1].T)

@@ -17,7 +17,7 @@ from psimlearn.train.recipe import Init, Recipe
 from psimlearn.train.score import Criterion, HeldOut, Round, held_out, scored
 from psimlearn.train.start import begin
 
-__all__ = ["Aggregation", "aggregation", "dagger", "first_round", "next_round"]
+__all__ = ["Aggregation", "aggregation", "as_trained", "dagger", "first_round", "next_round"]
 
 
 class Aggregation(NamedTuple):
@@ -81,7 +81,7 @@ def dagger(
 
 def first_round(begun: Begun, validation: HeldOut) -> Aggregation:
     """F_0, scored."""
-    return aggregation(scored(0, begun.filter, validation), begun.sums)
+    return aggregation(scored(0, begun.filter, validation, opens=begun.opens), begun.sums)
 
 
 def next_round(current: Aggregation, begun: Begun, validation: HeldOut | None) -> Aggregation:
@@ -90,12 +90,20 @@ def next_round(current: Aggregation, begun: Begun, validation: HeldOut | None) -
     Without validation the scores are NaN, and the filter keeps its covariance of errors.
     """
     learner = begun.learner
-    new, dropped = begun.training.met(current.filter, learner)
+    new, dropped = begun.training.met(as_trained(current.filter, begun), learner)
     sums = new if current.sums is None else learner.merge(current.sums, new)
     filter = replace(current.filter, regressors=(learner.solve(sums),))
     if validation is None:
         return Aggregation(current.number + 1, filter, sums, np.nan, np.nan, dropped)
-    return aggregation(scored(current.number + 1, filter, validation, dropped), sums)
+    return aggregation(scored(current.number + 1, filter, validation, dropped, begun.opens), sums)
+
+
+def as_trained(filter: Filter, begun: Begun) -> Filter:
+    """The filter that meets examples: its guesses in gaps are by the covariance of errors on training recordings.
+
+    Scoring sets the covariance of errors on held-out ones, and what trains must not know these.
+    """
+    return replace(filter, covariance=begun.filter.covariance)
 
 
 def aggregation(round: Round, sums: Any) -> Aggregation:

@@ -109,6 +109,10 @@ class Begun(Protocol):
     def training(self) -> Training:
         """The recordings."""
 
+    @property
+    def opens(self) -> Table | None:
+        """Training rows from which scores learn how recordings begin; None if they do not."""
+
 
 class Examples(NamedTuple):
     """The examples of one rollout."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.errors import DataError
+from psimlearn.factors import FAILURES
 from psimlearn.filter import Features, Scaling
 from psimlearn.filter.layout import Layout, lay_out
 from psimlearn.filter.scaling import standardisation
@@ -80,19 +81,22 @@ def centre_of(seen: Float[np.ndarray, "whole d"]) -> Float[np.ndarray, " d"]:
 
 
 def relating(ground: Ground, pasts: Iterable[Past]) -> Ground:
-    """The ground with past and future related in these ways, unless there are too few rows."""
+    """The ground with past and future related in these ways, where rows suffice and relations can be computed."""
     known = dict(ground.related)
     for past in pasts:
-        with suppress(DataError):
+        with suppress(DataError, *FAILURES):
             known[past] = _related(ground._replace(related=known), past)
     moments = ground.moments if ground.moments is not None else moments_of(_seen(ground))
     return ground._replace(related=known, moments=moments)
 
 
 def identifying(ground: Ground, sizes: Iterable[tuple[Past, int]]) -> Ground:
-    """The ground with the systems identified for these values of `Recipe.relation` and `Recipe.states`."""
-    new = {size: _identified(ground, *size) for size in sizes if size not in ground.systems}
-    return ground._replace(systems={**ground.systems, **new})
+    """The ground with the systems of these values of `Recipe.relation` and `Recipe.states`, if they can be computed."""
+    known = dict(ground.systems)
+    for size in sizes:
+        with suppress(*FAILURES):
+            known[size] = known[size] if size in known else _identified(ground, *size)
+    return ground._replace(systems=known)
 
 
 class Stage(NamedTuple):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.factors import cholesky, inv, lstsq
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.shapes import Float
 from psimlearn.train.systems import System
@@ -24,7 +25,7 @@ def whitened(
     e = one_step_errors(system, x, plan)
     if not np.abs(e).max() < BLOWN_UP * np.abs(x).max():
         return None
-    white = np.linalg.inv(np.linalg.cholesky(system.V))  # small, and multiplied much faster than solved for
+    white = inv(cholesky(system.V))  # small, and multiplied much faster than solved for
     return white @ sensitivities(system, len(plan.starts) - 1), e @ white.T
 
 
@@ -66,7 +67,7 @@ class LevelSums(NamedTuple):
 
     def level(self) -> Float[np.ndarray, " p"]:
         """The first state and the mean with the least squared errors; the smallest of them if several have."""
-        return np.asarray(np.linalg.lstsq(self.normal, self.right, rcond=1e-10)[0])
+        return np.asarray(lstsq(self.normal, self.right, 1e-10))
 
 
 def level_sums(D: Float[np.ndarray, "times n p"], e: Float[np.ndarray, "rows n"], plan: Schedule) -> LevelSums:

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from psimlearn.evaluate.calibrate import first_rows, thinned
+from psimlearn.factors import cholesky, eigh, solve
 from psimlearn.filter import Filter, Linear
 from psimlearn.filter.innovations import innovations, of_memory, treats_exactly
 from psimlearn.filter.opening import Opening
@@ -128,13 +128,13 @@ def _maximised(
     d + (e - A d) A P and the covariance P = (I + C A'A)^-1 C.
     """
     m, n, k = len(errors), len(V), read.shape[1]
-    unit = np.linalg.cholesky(V)
-    A = np.linalg.solve(unit, read.reshape(-1, n, k)).reshape(-1, k)
-    e = np.linalg.solve(unit, errors.reshape(-1, n).T).T.reshape(m, -1)
+    unit = cholesky(V)
+    A = solve(unit, read.reshape(-1, n, k)).reshape(-1, k)
+    e = solve(unit, errors.reshape(-1, n).T).T.reshape(m, -1)
     shown, told = A.T @ A, e @ A
     mean, covariance = np.zeros(k), np.eye(k)
     for _ in range(STEPS):
-        left = np.linalg.solve(np.eye(k) + covariance @ shown, covariance)
+        left = solve(np.eye(k) + covariance @ shown, covariance)
         moved = mean + (told - mean @ shown) @ left
         mean, covariance = moved.mean(axis=0), np.atleast_2d(np.cov(moved.T, bias=True)) + 0.5 * (left + left.T)
     return mean, covariance
@@ -158,24 +158,14 @@ def _opening(
     covariance: Float[np.ndarray, "both both"],
 ) -> Filter | None:
     """The filter with this distribution of its memory before the first row; None if its memory never moved."""
-    values, vectors = _widest(0.5 * (covariance + covariance.T))
+    first = max(len(covariance) - MOST_DIRECTIONS, 0)  # all directions of a narrow memory
+    values, vectors = eigh(0.5 * (covariance + covariance.T), first)
     rounding = (1e-12 * np.abs(np.concatenate([initial, older.ravel()])).max()) ** 2
     kept = values > max(FAINT * values.max(), rounding)
     if not kept.any():
         return None
     root = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))  # as in a file: gains to the same bits
     return replace(filter, initial=initial, opening=Opening(older, root))
-
-
-def _widest(
-    covariance: Float[np.ndarray, "both both"],
-) -> tuple[Float[np.ndarray, " most"], Float[np.ndarray, "both most"]]:
-    """The largest eigenvalues in rising order, with their eigenvectors: all of a narrow memory."""
-    first = len(covariance) - MOST_DIRECTIONS
-    if first <= 0:
-        return np.linalg.eigh(covariance)
-    values, vectors = scipy.linalg.eigh(covariance, subset_by_index=(first, len(covariance) - 1))
-    return values, vectors
 
 
 class FirstErrors(NamedTuple):
@@ -200,7 +190,7 @@ def first_errors(filter: Filter, held: Trajectories) -> FirstErrors:
         D, now = model.noise, errors[seen[:, t], t]
         if t < model.opened.ages:
             D = D + model.kind.between(model.opened.spread[t : t + 1], model.H)[0]
-        nats[seen[:, t]] -= 0.5 * (np.sum(now * np.linalg.solve(D, now.T).T, axis=1) + np.linalg.slogdet(D)[1])
+        nats[seen[:, t]] -= 0.5 * (np.sum(now * solve(D, now.T).T, axis=1) + np.linalg.slogdet(D)[1])
     return FirstErrors(squares, nats)
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from psimlearn.filter import Filter, Linear, RandomFourier
 from psimlearn.filter.innovations import has_innovations
 from psimlearn.learners import Apart, RandomFourierRidge, Ridge
-from psimlearn.train.dagger import Aggregation, aggregation
+from psimlearn.train.dagger import Aggregation, aggregation, as_trained
 from psimlearn.train.examples import Begun
 from psimlearn.train.score import HeldOut, scored
 
@@ -57,13 +57,13 @@ def refined(filter: Filter, begun: Begun, validation: HeldOut, n_rounds: int) ->
 
 def first_refined(filter: Filter, begun: Begun, validation: HeldOut) -> Aggregation:
     """The filter with exact gaps, scored."""
-    return aggregation(scored(0, replace(filter, gaps="exact"), validation), begun.sums)
+    return aggregation(scored(0, replace(filter, gaps="exact"), validation, opens=begun.opens), begun.sums)
 
 
 def next_refined(current: Aggregation, begun: Begun, validation: HeldOut) -> Aggregation:
     """One round more with gaps as they are."""
     learner = Apart(cast(Any, begun.learner))  # see can_be_refined
-    new, dropped = begun.training.met(current.filter, learner, apart=True)
+    new, dropped = begun.training.met(as_trained(current.filter, begun), learner, apart=True)
     sums = new if current.sums is None else learner.merge(current.sums.faded(FADING), new)
     filter = replace(current.filter, regressors=(learner.solve(sums),))
-    return aggregation(scored(current.number + 1, filter, validation, dropped), sums)
+    return aggregation(scored(current.number + 1, filter, validation, dropped, begun.opens), sums)

@@ -10,6 +10,7 @@ import numpy as np
 from psimlearn.checks import whole
 from psimlearn.errors import DataError, DivergedError
 from psimlearn.evaluate import mean_square
+from psimlearn.factors import eigvals
 from psimlearn.filter import Feedback, Filter, Forest, Linear
 from psimlearn.filter.gaps import error_covariance
 from psimlearn.filter.likelihood import about_row
@@ -24,7 +25,7 @@ from psimlearn.train.openings import can_open, of_openings, opened_by
 from psimlearn.train.systems import LARGEST_POLE
 
 __all__ = ["Criterion", "HeldOut", "Round", "best", "forgets", "held_out", "scored"]
-__all__ += ["criterion_of", "forgetful", "spectral_radius"]
+__all__ += ["criterion_of", "forgetful", "spectral_radius", "telling_openings"]
 
 Criterion = Literal["one-step", "window"] | int
 """Which closed-loop error ranks filters: of the next row, of the window and the next row, or of so many rows ahead."""
@@ -66,8 +67,6 @@ class HeldOut(NamedTuple):
     loss: Loss = Squared()
     beyond: Trajectories | None = None
     """The trajectories, where horizons lie beyond the window, so that predictions have to be fed back."""
-    opens: Table | None = None
-    """Training rows from which a filter that forgets slowly learns how to begin before it is scored, if it will."""
 
 
 def held_out(
@@ -76,7 +75,6 @@ def held_out(
     criterion: Criterion,
     loss: Loss = Squared(),
     skip: int = 0,
-    opens: Trajectories | None = None,
 ) -> HeldOut:
     """Lay validation trajectories out for filters like this one.
 
@@ -86,9 +84,6 @@ def held_out(
     filters say the same, are left out. "window" counts all rows of the window so, and the next row once more as much
     as all of them: noise in the rows hides most of the differences between filters at the next row, and it is the
     next row that tells best how well a filter follows. The first `skip` rows of every trajectory are not scored.
-
-    A filter that forgets slowly is still busy with its start at later rows. If it will learn how recordings begin once
-    it is chosen, it is scored so: pass the training recordings as `opens`.
     """
     criterion_of(criterion)
     laid_out = table(filter, validation)
@@ -105,7 +100,7 @@ def held_out(
     later = plan.reaches(-skip)
     if criterion == "one-step" or not (later & plan.reaches(steps)).any():
         rows = np.flatnonzero(later) if skip and later.any() else slice(None)
-        return HeldOut(laid_out, rows, x[rows][:, None], np.ones(1), loss, opens=_opening_table(filter, opens))
+        return HeldOut(laid_out, rows, x[rows][:, None], np.ones(1), loss)
     rows = (
         np.flatnonzero(later & plan.reaches(-1) & plan.reaches(steps - 1))
         if skip
@@ -117,14 +112,14 @@ def held_out(
     weights = loss.weights(truth, stays)
     if criterion == "window":
         weights = (weights + steps * weights[0] * (np.arange(steps) == 0)) / 2
-    return HeldOut(laid_out, rows, truth, weights, loss, beyond, _opening_table(filter, opens))
+    return HeldOut(laid_out, rows, truth, weights, loss, beyond)
 
 
-def _opening_table(filter: Filter, opens: Trajectories | None) -> Table | None:
-    """Rows that tell how to begin, laid out; None where entries are missing, as to roll over these takes long."""
-    if opens is None or not can_open(filter) or np.isnan(opens.values).any():
+def telling_openings(filter: Filter, train: Trajectories) -> Table | None:
+    """Training rows that tell how to begin, laid out; None where entries are missing: to roll over these takes long."""
+    if not can_open(filter) or np.isnan(train.values).any():
         return None
-    return table(filter, of_openings(opens))
+    return table(filter, of_openings(train))
 
 
 def criterion_of(value: Any) -> Criterion:
@@ -134,15 +129,17 @@ def criterion_of(value: Any) -> Criterion:
     return whole(value, "criterion", otherwise=f"one of {WORDS} or ")
 
 
-def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0) -> Round:
+def scored(number: int, filter: Filter, validation: HeldOut, dropped: int = 0, opens: Table | None = None) -> Round:
     """Roll a filter over the validation trajectories, and give it the covariance of its one-step errors there.
 
-    The error is that with an opening, where it is less and filters learn one; the filter of the round has none.
+    A filter that forgets slowly is still busy with its start at later rows. If it will learn how recordings begin once
+    it is chosen, pass the training rows that tell as `opens`: the error is that with an opening, where it is less; the
+    filter of the round has none.
     """
     plain = _scored(number, filter, validation, dropped)
-    if validation.opens is None or not np.isfinite(plain.error) or not _lingers(plain.filter):
+    if opens is None or not np.isfinite(plain.error) or not _lingers(plain.filter):
         return plain
-    opened = opened_by(plain.filter, roll(plain.filter, validation.opens))
+    opened = opened_by(plain.filter, roll(plain.filter, opens))
     if opened is None:
         return plain
     return plain._replace(error=min(plain.error, _scored(number, opened, validation, dropped).error))
@@ -225,7 +222,7 @@ _RADII: WeakKeyDictionary[Linear, tuple[Feedback, float]] = WeakKeyDictionary()
 
 def _radius(step: Float[np.ndarray, "r r"]) -> float:
     if len(step) <= NARROW:
-        return float(np.abs(np.linalg.eigvals(step)).max())
+        return float(np.abs(eigvals(step)).max())
     v, grown = np.random.default_rng(0).standard_normal((4, len(step))), 0.0
     for i in range(2 * POWERS):  # eigenvalues of a wide map take too long; the mean growth over many powers is close
         v = v @ step

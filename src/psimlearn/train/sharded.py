@@ -68,6 +68,8 @@ class ShardedBeginning(NamedTuple):
     learner: Learner[Any]
     sums: Any
     training: ShardedRows
+    opens: None = None
+    """As in `Beginning`: scores over shards learn no openings."""
 
 
 class _Starting(NamedTuple):

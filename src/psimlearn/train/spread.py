@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psimlearn.factors import eigh
 from psimlearn.filter import Feedback
 from psimlearn.filter.scaling import CONSTANT
 from psimlearn.shapes import Float
@@ -70,7 +71,7 @@ def moments_of(vectors: Float[np.ndarray, "rows d"]) -> Moments:
 
 def directions_of(covariance: Float[np.ndarray, "d d"], rank: int) -> Float[np.ndarray, "d r"]:
     """The `rank` directions in which beliefs with this covariance vary most."""
-    _, vectors = np.linalg.eigh(covariance)
+    _, vectors = eigh(covariance)
     return vectors[:, : -rank - 1 : -1].copy()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Features, Feedback, Filter, Linear, OneHot, Scaling
-from psimlearn.filter.rollout import inputs_at, room
+from psimlearn.filter.rollout import Table, inputs_at, room
 from psimlearn.filter.step import inputs
 from psimlearn.learners import BesideBelief, Counting, GramSums, InCoordinates, Learner, Ridge, Stats
 from psimlearn.recordings.alphabet import Alphabet
@@ -31,6 +31,7 @@ class Beginning(NamedTuple):
     sums: Any
     training: TrainingRows
     given: bool = False  # whether F_0 is the filter of a system, which no ridge changes
+    opens: Table | None = None  # training rows from which scores learn how recordings begin, if they do: see `scored`
 
 
 def begin(

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from psimlearn.errors import DataError
+from psimlearn.factors import cholesky, lstsq, pinv, solve, svd
 from psimlearn.filter import Feedback, Linear
 from psimlearn.recordings.schedule import Schedule
 from psimlearn.recordings.windows import futures, histories
@@ -107,13 +108,13 @@ def with_ridge(found: Related, weighting: Weighting, ridge: float) -> Related:
 def _related_by(moments: Float[np.ndarray, "w w"], n: int, weighting: Weighting, ridge: float) -> Related:
     f = len(moments) // 2
     regular = moments + ridge * np.eye(len(moments))
-    root = np.linalg.cholesky(regular[:f, :f]) if weighting == "cva" else np.eye(f)  # W1^-1, lower triangular
+    root = cholesky(regular[:f, :f]) if weighting == "cva" else np.eye(f)  # W1^-1, lower triangular
     now, following = np.zeros((f, len(moments))), np.zeros((f - n, len(moments)))
-    now[:, f:] = np.linalg.solve(regular[f:, f:], np.linalg.solve(root, moments[:f, f:]).T).T
+    now[:, f:] = solve(regular[f:, f:], solve(root, moments[:f, f:]).T).T
     known, less = np.r_[:n, f : len(moments)], slice(f - n)
-    cross = np.linalg.solve(root[less, less], moments[n:f, known])
-    following[:, known] = np.linalg.solve(regular[np.ix_(known, known)], cross.T).T
-    vectors, values, _ = np.linalg.svd(now[:, f:] @ np.linalg.cholesky(regular[f:, f:]))
+    cross = solve(root[less, less], moments[n:f, known])
+    following[:, known] = solve(regular[np.ix_(known, known)], cross.T).T
+    vectors, values, _ = svd(now[:, f:] @ cholesky(regular[f:, f:]))
     return Related(n, moments, now, following, vectors, values)
 
 
@@ -122,10 +123,10 @@ def realised(found: Related, order: int) -> System:
     U, roots = found.vectors[:, :order], np.sqrt(np.maximum(found.values[:order], 1e-12))
     gamma = U * roots
     now = (U / roots).T @ found.now
-    following = np.linalg.pinv(gamma[: len(found.following)]) @ found.following
+    following = pinv(gamma[: len(found.following)]) @ found.following
     target = np.concatenate([following, np.eye(found.n, len(found.moments))])
     seen = now @ found.moments
-    AC = np.linalg.lstsq(seen @ now.T, seen @ target.T, rcond=1e-12)[0].T
+    AC = lstsq(seen @ now.T, seen @ target.T, 1e-12).T
     A, shrunk = stabilised(AC[:order])
     residual = target - np.concatenate([A, AC[order:]]) @ now
     noise = residual @ found.moments @ residual.T
@@ -169,8 +170,8 @@ def readout(system: System, covariance: Float[np.ndarray, "d d"]) -> Float[np.nd
         covariance: of the features that beliefs predict, windows of observations.
     """
     O = observability(system.A, system.C, len(covariance) // len(system.C))
-    weighted = np.linalg.solve(covariance + FAINT * np.eye(len(O)), O)
-    return weighted @ np.linalg.pinv(O.T @ weighted)
+    weighted = solve(covariance + FAINT * np.eye(len(O)), O)
+    return np.asarray(weighted @ pinv(O.T @ weighted))
 
 
 def first_step(start: Start, feedback: Feedback, lags: int, prior: Float[np.ndarray, " d"] | None) -> Linear:

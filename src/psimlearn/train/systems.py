@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from psimlearn.factors import eigvals, schur, solve
 from psimlearn.shapes import Float
 
 __all__ = ["FLOOR", "LARGEST_POLE", "System", "observability", "radius", "settled", "stabilised", "steady_gain"]
@@ -28,7 +29,7 @@ class System(NamedTuple):
 
 def radius(A: Float[np.ndarray, "s s"]) -> float:
     """rho(A), the largest absolute eigenvalue."""
-    return float(np.abs(np.linalg.eigvals(A)).max())
+    return float(np.abs(eigvals(A)).max())
 
 
 def observability(A: Float[np.ndarray, "s s"], C: Float[np.ndarray, "n s"], rows: int) -> Float[np.ndarray, "rn s"]:
@@ -58,7 +59,7 @@ def stabilised(A: Float[np.ndarray, "s s"]) -> tuple[Float[np.ndarray, "s s"], b
     """
     if radius(A) < 1:
         return A, False
-    T, Z = scipy.linalg.schur(A, output="real")
+    T, Z = schur(A)
     start = 0
     while start < len(T):
         pair = start + 1 < len(T) and T[start + 1, start] != 0
@@ -87,4 +88,4 @@ def steady_gain(
             return K, V
     except (np.linalg.LinAlgError, ValueError, Warning):
         pass
-    return np.linalg.solve(R, S.T).T, R
+    return solve(R, S.T).T, R

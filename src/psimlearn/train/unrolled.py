@@ -18,6 +18,7 @@ import numpy as np
 
 from psimlearn.errors import DataError, SettingsError
 from psimlearn.extras import imported
+from psimlearn.factors import cholesky, solve
 from psimlearn.filter import Feedback, Filter, Linear, RandomFourier, SecondMoment, Stack, StackSquares, State
 from psimlearn.filter.fourier import fourier_features
 from psimlearn.filter.gaps import gain_fill, pattern_gains
@@ -164,8 +165,8 @@ def whitened(
         n_waves = 0 if fixed.frequencies is None else 2 * fixed.frequencies.shape[1]
         fed = n_waves + np.arange(len(fixed.feedback.mean))
         gram[fed, fed] += np.maximum(usual**2 - gram[fed, fed], 0.0)
-    factor = np.linalg.cholesky(gram + NEGLIGIBLE * np.trace(gram) / width * np.eye(width))
-    return fixed._replace(root=np.linalg.solve(factor, np.eye(width)).T), factor.T @ weights
+    factor = cholesky(gram + NEGLIGIBLE * np.trace(gram) / width * np.eye(width))
+    return fixed._replace(root=solve(factor, np.eye(width)).T), factor.T @ weights
 
 
 class _Loop(NamedTuple):
