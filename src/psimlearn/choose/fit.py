@@ -10,6 +10,7 @@ from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out, start, summing
 from psimlearn.choose.descents import descended, epochs_of
 from psimlearn.choose.everything import Trained, as_good, trained, trained_with_gaps
+from psimlearn.choose.finite import check_filter
 from psimlearn.choose.gaps import treatment
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.numbers import NUMBERS
@@ -144,8 +145,9 @@ def completed(found: Selected, settings: Settings, seed: int, tell: Watch, journ
 def finished(
     found: Selected, settings: Settings, final: Trained, filter: Filter, hints: HintSums, notes: Sequence[str] = ()
 ) -> Fitted:
-    """The calibrated filter with its report."""
+    """The calibrated filter with its report; an error if it holds anything that is no finite number."""
     choice = found.choice
+    check_filter(filter, found.held_out)
     said = [*found.notes, *notes, *sensors_missed(filter, found.held_out)]
     return Fitted(
         filter,
