@@ -49,7 +49,11 @@ class Likelihood(NamedTuple):
     widened: Float[np.ndarray, " n"]
     """The factor of the deviations that doubt adds."""
     still: Bool[np.ndarray, " n"]
-    """The channels that were constant in training, of whose errors nothing is known."""
+    """The channels without errors in training, of which nothing is known but that they were constant."""
+    place: Float[np.ndarray, " n"]
+    """Where a channel that was constant in training stays, standardised."""
+    strictness: Float[np.ndarray, " n"]
+    """One over the floor of such a channel; 0 for channels that moved."""
 
 
 class Machine(NamedTuple):
@@ -209,4 +213,6 @@ def _likelihood(filter: Learnt, model: Innovations) -> Likelihood | None:
         first=starting.covariance if exact and starting is not None else None,
         widened=np.full(model.n, np.sqrt(filter.doubt_factor)),
         still=np.zeros(model.n, dtype=bool) if calibration is None else calibration.still,
+        place=np.zeros(model.n) if filter.still is None else filter.still.place,
+        strictness=np.zeros(model.n) if filter.still is None else 1 / filter.still.floor,
     )

@@ -64,7 +64,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
         "C": x[:, None] * model.H,
         "D": x[:, None] * (model.H @ N) / u,
         "K": G / x,
-        "V": filter.covariance * np.outer(x, x),
+        "V": _noise(filter) * np.outer(x, x),
         "scaling": filter.scaling,
         "input_scaling": inputs,
         "drift": c,
@@ -72,6 +72,15 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
         "names": filter.names,
         "time_step": filter.time_step,
     }
+
+
+def _noise(filter: Learnt) -> Float[np.ndarray, "n n"]:
+    """The covariance of one-step errors, with the floors of channels that were constant in training."""
+    if filter.still is None:
+        return filter.covariance
+    floor = filter.still.floor
+    still = np.isfinite(floor)
+    return np.where(still[:, None] | still, np.diag(np.where(still, floor**2, 0.0)), filter.covariance)
 
 
 def _first_gains(filter: Learnt, model: Innovations) -> Float[np.ndarray, "rows s n"]:
