@@ -1,5 +1,6 @@
 """A channel that was constant in training, in C and JSON: predicted as itself, and unlikely once it moves."""
 
+import ctypes
 import json
 from functools import cache
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_the_header_rings_when_it_moves_and_predicts_it_while_it_stays(
     for options, kind, close in (([], np.float64, 1e-9), (["-DMODEL_FLOAT"], np.float32, 1e-4)):
         built = library(filter, tmp_path, "-O0", *options)
 
-        def told(x: np.ndarray, built: object = built, kind: type = kind) -> tuple[np.ndarray, np.ndarray]:
+        def told(x: np.ndarray, built: ctypes.CDLL = built, kind: type = kind) -> tuple[np.ndarray, np.ndarray]:
             starts = np.arange(len(x)) == 0
             said = in_c(built, filter, Given(x, np.empty((len(x) + STEPS, 0)), starts), STEPS, kind)
             return said.ahead, said.nats

@@ -7,7 +7,7 @@ cases marked `LATER` fail today: there, a late first observation gets the uncert
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ class System(NamedTuple):
 REST, ANY_MOMENT = System(0.1, 0.0), System(1.0, DRIVE / np.sqrt(1 - KEEPS**2))
 
 
-def cases(fail: Sequence[int], mark: Any = LATER) -> Any:
+def cases(fail: Sequence[int], mark: pytest.MarkDecorator = LATER) -> pytest.MarkDecorator:
     """Late starts, of which some fail today."""
     return pytest.mark.parametrize("k", [pytest.param(k, marks=mark if k in fail else ()) for k in LATE])
 

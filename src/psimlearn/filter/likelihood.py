@@ -94,7 +94,7 @@ def log_likelihood(
         found.distance[some], found.scale[some] = joint_misfit(errors[some], covariance)
     nats = 0.5 * ((~np.isnan(x)).sum(axis=1) - found.distance) if relative else found.nats - units.sum(axis=1)
     unpredicted = (np.isnan(errors) & ~np.isnan(x)).any(axis=1)  # a huge row before broke the belief
-    return np.where(unpredicted | np.isnan(nats), -np.inf, nats) - lost
+    return np.asarray(np.where(unpredicted | np.isnan(nats), -np.inf, nats) - lost)
 
 
 def contributions(
@@ -121,7 +121,7 @@ def contributions(
         e, away = e / unit, np.nan_to_num(away, nan=np.nan) / unit
     precision = np.linalg.solve(among, np.broadcast_to(np.eye(x.shape[1]), among.shape))
     weighed = np.einsum("bij,bj->bi", precision, e)
-    return np.where(seen, weighed**2 / np.diagonal(precision, axis1=1, axis2=2), away**2)
+    return np.asarray(np.where(seen, weighed**2 / np.diagonal(precision, axis1=1, axis2=2), away**2))
 
 
 def displacement(filter: Learnt, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, " b"]:
