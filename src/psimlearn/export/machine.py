@@ -17,7 +17,14 @@ import numpy as np
 from psimlearn.errors import SettingsError
 from psimlearn.filter.doubt import NOTHING
 from psimlearn.filter.folded import Map, folded_map
-from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, treats_exactly
+from psimlearn.filter.innovations import (
+    Innovations,
+    has_innovations,
+    innovations,
+    memory,
+    received_instead,
+    treats_exactly,
+)
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.scaling import Scaling
@@ -157,11 +164,9 @@ def machine_of(filter: Learnt) -> Machine:
 def _check(filter: Learnt) -> None:
     """Refuse filters whose step is no linear or random-feature map."""
     if filter.alphabet is not None or not has_innovations(filter):
-        kind, features = type(filter.regressors[0]).__name__, type(filter.features).__name__
         raise SettingsError(
             "export: required a linear or random-feature filter of numbers, trained for all times by one regressor, "
-            f"received {len(filter.regressors)} of {kind} with {features} features. "
-            "Learn with learner='ridge' or 'rff' and the trainer 'dagger'."
+            f"received {received_instead(filter)}"
         )
     r = len(filter.feedback.mean)
     if not filter.feedback.weight and filter.feedback.boxed(np.zeros((1, r))).any():

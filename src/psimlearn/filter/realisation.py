@@ -21,7 +21,7 @@ import numpy as np
 from psimlearn.errors import SettingsError
 from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory
+from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, received_instead
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.opening import Opening
 from psimlearn.filter.regressors import Linear
@@ -48,8 +48,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
     if not has_innovations(filter) or not isinstance(filter.regressors[0], Linear):
         raise SettingsError(
             "state space: required a linear filter, trained for all times by one regressor, received "
-            f"{len(filter.regressors)} of {type(filter.regressors[0]).__name__} with "
-            f"{type(filter.features).__name__} features. Learn with learner='ridge' and the trainer 'dagger'."
+            f"{received_instead(filter, repr('ridge'))}"
         )
     filter = replace(filter, hinting=None)
     model = innovations(filter)
