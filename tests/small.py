@@ -35,6 +35,11 @@ def several(seed: int = 0, n: int = 2) -> list[np.ndarray]:
     return [part.values.copy() for part in ragged([9, 14, 7, 20, 11, 13, 8, 16], n, RNG(seed))]
 
 
+def beside(label: float, seed: int = 0) -> list[np.ndarray]:
+    """`several`, with a channel that never moves."""
+    return [np.concatenate([part, np.full((len(part), 1), label)], axis=1) for part in several(seed)]
+
+
 @cache
 def model() -> PSIM:
     return PSIM(**ONE).fit(several())

@@ -10,7 +10,7 @@ import pytest
 
 import contract
 from compiled import Given, given
-from psimlearn import MissingExtraError, SettingsError
+from psimlearn import PSIM, MissingExtraError, SettingsError
 from psimlearn.export import export
 from psimlearn.export.graph import graph, width
 from psimlearn.export.machine import machine_of
@@ -19,7 +19,7 @@ from psimlearn.filter.folded import foldable
 from psimlearn.filter.live import Live
 from psimlearn.train import best, dagger
 from random_filters import WINDOW, N, made
-from small import driven, model
+from small import ONE, beside, driven, model
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
 pytest.importorskip("onnx", reason="needs the extra onnx")
@@ -158,3 +158,11 @@ def test_what_cannot_be_a_graph_is_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(MissingExtraError, match=r"psimlearn\[onnx\]"):
         model().export(tmp_path / "a.onnx")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("label", [0.0, 7.0, 1e-5])
+def test_a_channel_that_was_constant_in_training_is_predicted_as_itself(label: float) -> None:
+    filter, rows = PSIM(**ONE | {"lags": 2, "prior": "last"}).fit(beside(label)).filter_, beside(label, 1)[3]
+    rows[4, 0] = rows[6, 2] = np.nan
+    predicted = in_onnx(filter, Given(rows, np.empty((len(rows) + 1, 0)), np.arange(len(rows)) == 0))
+    np.testing.assert_allclose(predicted[..., 2], label, rtol=1e-12, atol=1e-14)

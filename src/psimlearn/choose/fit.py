@@ -10,7 +10,8 @@ from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, attempted, laid_out, start, summing
 from psimlearn.choose.descents import descended, epochs_of
 from psimlearn.choose.everything import Trained, as_good, trained, trained_with_gaps
-from psimlearn.choose.gaps import treatment
+from psimlearn.choose.finite import check_filter
+from psimlearn.choose.gaps import gaps_told, treatment
 from psimlearn.choose.journal import Journal
 from psimlearn.choose.numbers import NUMBERS
 from psimlearn.choose.openings import beginnings, opened, opened_alike
@@ -144,9 +145,11 @@ def completed(found: Selected, settings: Settings, seed: int, tell: Watch, journ
 def finished(
     found: Selected, settings: Settings, final: Trained, filter: Filter, hints: HintSums, notes: Sequence[str] = ()
 ) -> Fitted:
-    """The calibrated filter with its report."""
+    """The calibrated filter with its report; an error if it holds anything that is no finite number."""
     choice = found.choice
-    said = [*found.notes, *notes, *sensors_missed(filter, found.held_out)]
+    check_filter(filter, found.held_out)
+    filter, treats = gaps_told(filter, found.data)
+    said = [*found.notes, *notes, *treats, *sensors_missed(filter, found.held_out)]
     return Fitted(
         filter,
         choice.trial.candidate,

@@ -7,6 +7,7 @@ their uncertainty, and a filter that takes its guesses for observations can dive
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,14 @@ from psimlearn.choose.journal import Journal, Path, followed
 from psimlearn.choose.watch import Watch
 from psimlearn.factors import FAILURES
 from psimlearn.filter import Filter
-from psimlearn.filter.innovations import has_innovations
+from psimlearn.filter.innovations import has_innovations, is_quadratic, treats_exactly
+from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.dagger import Aggregation
 from psimlearn.train.examples import Begun
 from psimlearn.train.refined import can_be_refined, first_refined, next_refined
 from psimlearn.train.score import HeldOut, Round, forgets
 
-__all__ = ["Treatment", "path_with_gaps", "treatment"]
+__all__ = ["Treatment", "gaps_told", "path_with_gaps", "treatment"]
 
 MOST_ROUNDS, PATIENCE = 10, 4
 """The most rounds with exact gaps, and how many may pass without a better one."""
@@ -75,6 +77,17 @@ def treatment(
 def path_with_gaps(filter: Filter, begun: Begun, held: HeldOut) -> Path:
     """The filter with exact gaps, and rounds that go on from it: those of `refined`, one by one."""
     return Path(lambda: first_refined(filter, begun, held), lambda current: next_refined(current, begun, held))
+
+
+def gaps_told(filter: Filter, data: Trajectories) -> tuple[Filter, list[str]]:
+    """The filter, which says how it treats gaps, and a note if recordings, or settings alone, have it fill them in."""
+    if filter.alphabet is not None or treats_exactly(filter):
+        return filter, []
+    avoidable = is_quadratic(filter)
+    note = "gaps are filled in: while a channel is missing alone, its intervals stay as narrow as if it were seen"
+    note += ". prior='mean' treats gaps exactly" if avoidable else ""
+    matters = data.n_channels > 1 and (avoidable or bool(np.isnan(data.values).any()))
+    return replace(filter, gaps="filled"), [note] if matters else []
 
 
 def _better(best: Treatment, number: int, together: Sequence[Aggregation]) -> Treatment:

@@ -31,4 +31,4 @@ def _constants(data: Trajectories) -> list[str]:
         return []
     some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     count = counted(len(names), "channel")
-    return [f"{count} never changed in these recordings ({some}): without part in likelihoods and calibration"]
+    return [f"{count} never changed in these recordings ({some}): not calibrated; alarms ring as soon as one moves"]

@@ -9,6 +9,7 @@ from psimlearn.choose.space import Space, Systems
 from psimlearn.files.features import width
 from psimlearn.filter import Stack
 from psimlearn.filter.features import Persistent
+from psimlearn.filter.innovations import LINEAR_IN_BELIEF
 from psimlearn.learners import Learner, RandomFourierRidge, Ridge
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.recordings.windows import SETTLED
@@ -119,7 +120,8 @@ def recipes(settings: Settings, data: Trajectories) -> tuple[Recipe, ...]:
 
 def _priors(settings: Settings, lags: int) -> list[tuple[Prior, float | None]]:
     """Priors, each with its level weights."""
-    priors: tuple[Prior, ...] = ("mean", "last") if isinstance(settings.features, Persistent) else ("mean",)
+    both = isinstance(settings.features, Persistent) and not _last_loses_gaps(settings)
+    priors: tuple[Prior, ...] = ("mean", "last") if both else ("mean",)
     if settings.prior is not None:
         priors = (settings.prior,)
     relative = isinstance(settings.features, Stack) and settings.levels
@@ -127,6 +129,20 @@ def _priors(settings: Settings, lags: int) -> list[tuple[Prior, float | None]]:
     if settings.level_weight != "auto":
         levels = (settings.level_weight,)
     return [(prior, level) for prior in priors for level in (levels if prior == "last" else (None,))]
+
+
+def _last_loses_gaps(settings: Settings) -> bool:
+    """Whether gaps would be exact but for the prior "last": a step is then quadratic in the last row.
+
+    Gaps would be filled in, and 90 % intervals of a channel that is out for 20 rows hold 28 % at the end of the gap, on
+    random walks. With the prior "mean" they hold 90 to 94 %, for at most .25 % more error; on five real sets the error
+    one row ahead is 18 % less to 4 % more.
+    """
+    exact = isinstance(settings.features, LINEAR_IN_BELIEF) and settings.trainer != "forward"
+    learner = settings.learner
+    linear = learner != "trees" if isinstance(learner, str) else isinstance(learner, Ridge | RandomFourierRidge)
+    free = settings.level_weight in (None, "auto")  # a level weight is for the prior "last" alone
+    return exact and linear and free and not isinstance(settings.features, Stack)
 
 
 def _systems(settings: Settings, data: Trajectories, recipes: Sequence[Recipe]) -> Systems | None:

@@ -117,8 +117,9 @@ def _constants(machine: Machine) -> dict[str, np.ndarray]:
     if machine.span is not None:
         arrays |= {"least": machine.span[0], "most": machine.span[1]}
     if machine.likelihood is not None:
-        variance, correlation, first, widened, still = machine.likelihood
+        variance, correlation, first, widened, still, place, strictness = machine.likelihood
         arrays |= {"variance": variance, "correlation": correlation, "widened": widened, "still": still.astype(float)}
+        arrays |= {"place": place, "strictness": strictness}
         arrays |= {} if first is None else {"first_covariance": first}
     return arrays
 

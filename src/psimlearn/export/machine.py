@@ -17,7 +17,14 @@ import numpy as np
 from psimlearn.errors import SettingsError
 from psimlearn.filter.doubt import NOTHING
 from psimlearn.filter.folded import Map, folded_map
-from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, treats_exactly
+from psimlearn.filter.innovations import (
+    Innovations,
+    has_innovations,
+    innovations,
+    memory,
+    received_instead,
+    treats_exactly,
+)
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.scaling import Scaling
@@ -49,7 +56,11 @@ class Likelihood(NamedTuple):
     widened: Float[np.ndarray, " n"]
     """The factor of the deviations that doubt adds."""
     still: Bool[np.ndarray, " n"]
-    """The channels that were constant in training, of whose errors nothing is known."""
+    """The channels without errors in training, of which nothing is known but that they were constant."""
+    place: Float[np.ndarray, " n"]
+    """Where a channel that was constant in training stays, standardised."""
+    strictness: Float[np.ndarray, " n"]
+    """One over the floor of such a channel; 0 for channels that moved."""
 
 
 class Machine(NamedTuple):
@@ -153,11 +164,9 @@ def machine_of(filter: Learnt) -> Machine:
 def _check(filter: Learnt) -> None:
     """Refuse filters whose step is no linear or random-feature map."""
     if filter.alphabet is not None or not has_innovations(filter):
-        kind, features = type(filter.regressors[0]).__name__, type(filter.features).__name__
         raise SettingsError(
             "export: required a linear or random-feature filter of numbers, trained for all times by one regressor, "
-            f"received {len(filter.regressors)} of {kind} with {features} features. "
-            "Learn with learner='ridge' or 'rff' and the trainer 'dagger'."
+            f"received {received_instead(filter)}"
         )
     r = len(filter.feedback.mean)
     if not filter.feedback.weight and filter.feedback.boxed(np.zeros((1, r))).any():
@@ -209,4 +218,6 @@ def _likelihood(filter: Learnt, model: Innovations) -> Likelihood | None:
         first=starting.covariance if exact and starting is not None else None,
         widened=np.full(model.n, np.sqrt(filter.doubt_factor)),
         still=np.zeros(model.n, dtype=bool) if calibration is None else calibration.still,
+        place=np.zeros(model.n) if filter.still is None else filter.still.place,
+        strictness=np.zeros(model.n) if filter.still is None else 1 / filter.still.floor,
     )

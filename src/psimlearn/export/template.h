@@ -462,6 +462,8 @@ static inline @name@_real @name@_log_likelihood(const @name@_state *s, const @na
     @name@_real covariance[@NAME@_CHANNELS * @NAME@_CHANNELS], row[@NAME@_CHANNELS], mean[@NAME@_CHANNELS], nats = 0;
     int i, j;
     for (i = 0; i < n; i++) {
+        const @name@_real away = ((x[i] - @name@_mean[i]) / @name@_scale[i] - @name@_place[i]) * @name@_strictness[i];
+        if (!isnan(away)) nats -= away * away / 2; /* a channel that was constant in training has moved */
         row[i] = @name@_still[i] ? (@name@_real)NAN : (x[i] - @name@_mean[i]) / @name@_scale[i];
         mean[i] = s->next[@NAME@_FED + i];
         if (!isnan(row[i])) nats -= @NAME@_LOG(@name@_scale[i]);

@@ -12,7 +12,7 @@ import numpy as np
 
 from psimlearn.errors import SettingsError
 from psimlearn.filter.learnt import Learnt
-from psimlearn.filter.likelihood import about_row, contributions, log_likelihood, moving
+from psimlearn.filter.likelihood import about_row, contributions, displacement, log_likelihood, moving
 from psimlearn.filter.onehot import OneHot
 from psimlearn.filter.rollout import rolled
 from psimlearn.filter.step import State
@@ -34,7 +34,7 @@ class Scored(NamedTuple):
     score: Float[np.ndarray, " b"]
     """The log-likelihood less its expectation, in nats."""
     seen: Bool[np.ndarray, " b"]
-    """Whether anything was observed that has a part in the likelihood."""
+    """Whether anything was observed."""
 
 
 class Alarms(NamedTuple):
@@ -120,6 +120,7 @@ def alarm_scores(
     the distance of a row with n channels that is as improbable, by the cube root of Wilson and Hilferty: the cube root
     of the mean of k squares of Gaussian errors is nearly Gaussian, with mean 1 - 2/(9k) and variance 2/(9k).
     """
+    lost, observed = displacement(filter, x), (~np.isnan(x)).any(axis=1)
     x = moving(filter, x)
     k, n = (~np.isnan(x)).sum(axis=1), x.shape[1]
     score = log_likelihood(filter, before, x, doubt, relative=True) + 0.0  # no -0
@@ -131,7 +132,7 @@ def alarm_scores(
     few, all = 2 / (9 * k[some]), 2 / (9 * max(n, 1))
     root = (1 - 2 * score[some] / k[some]) ** (1 / 3)
     score[some] = 0.5 * n * (1 - (1 - all + (root - 1 + few) * np.sqrt(all / few)) ** 3)
-    return Scored(score, k > 0)
+    return Scored(score - lost, observed)
 
 
 def ringing(bell: Bell, rows: Scored, offsets: Int[np.ndarray, " edges"]) -> Bool[np.ndarray, " rows"]:

@@ -21,13 +21,13 @@ from psimlearn.filter.features import SecondMoment, Stack, StackSquares
 from psimlearn.filter.folded import Map, foldable, folded_map
 from psimlearn.filter.learnt import Learnt, remembered
 from psimlearn.filter.opening import Opened, first_gains
-from psimlearn.filter.regressors import Linear
+from psimlearn.filter.regressors import Linear, RandomFourier
 from psimlearn.filter.spreads import Kind, kind_of
 from psimlearn.filter.step import Feedback, State, expected, inputs
 from psimlearn.shapes import Bool, Float, Int
 
-__all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "has_innovations", "innovations", "memory", "of_memory"]
-__all__ += ["older_rows", "opening_rows", "opens", "treats_exactly"]
+__all__ = ["LINEAR_IN_BELIEF", "Innovations", "Taken", "has_innovations", "innovations", "is_quadratic", "memory"]
+__all__ += ["of_memory", "older_rows", "opening_rows", "opens", "received_instead", "treats_exactly"]
 
 LINEAR_IN_BELIEF = (Stack, StackSquares, SecondMoment)
 """Features whose `observations` is known to be a linear map."""
@@ -224,6 +224,28 @@ class Innovations:
 def has_innovations(filter: Learnt) -> bool:
     """Tell whether a filter is linear, or of random features, in a belief of which observations are a linear part."""
     return foldable(filter) and isinstance(filter.features, LINEAR_IN_BELIEF)
+
+
+def is_quadratic(filter: Learnt) -> bool:
+    """Tell whether a filter would have an innovations model but for the prior "last": squares of the row are added."""
+    alike = len(filter.regressors) == 1 and isinstance(filter.regressors[0], Linear | RandomFourier)
+    return alike and isinstance(filter.features, LINEAR_IN_BELIEF) and not foldable(filter)
+
+
+def received_instead(filter: Learnt, learners: str = "'ridge' or 'rff'") -> str:
+    """Why a filter has no innovations model, or not the one required, and what to do: the end of a message.
+
+    Args:
+        filter: any filter.
+        learners: those that would do.
+    """
+    regressor, features = filter.regressors[0], type(filter.features).__name__
+    if is_quadratic(filter):
+        return f"{features} features with prior='last', where a step is quadratic in the row. Learn with prior='mean'."
+    return (
+        f"{len(filter.regressors)} of {type(regressor).__name__} with {features} features. Learn with "
+        f"learner={learners} and the trainer 'dagger'."
+    )
 
 
 def treats_exactly(filter: Learnt) -> bool:

@@ -19,6 +19,7 @@ from psimlearn.filter.opening import Opening
 from psimlearn.filter.regressors import Linear, Regressor
 from psimlearn.filter.scaling import Scaling
 from psimlearn.filter.step import Feedback, Fill, Recursion, State
+from psimlearn.filter.still import Still, still_of
 from psimlearn.filter.thresholds import Thresholds
 from psimlearn.filter.uncertainty import Calibration, Correlation, InputsToCome, Starting
 from psimlearn.recordings.alphabet import Alphabet
@@ -89,6 +90,11 @@ class Learnt:
     def correlation(self) -> Correlation:
         """The correlation of one-step errors between channels."""
         return Correlation.of(self.covariance)
+
+    @cached_property
+    def still(self) -> Still | None:
+        """The channels that were constant in training; None if there are none."""
+        return still_of(self.calibration, self.span, self.scaling)
 
     @cached_property
     def variances(self) -> Variances | None:

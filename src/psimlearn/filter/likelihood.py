@@ -20,6 +20,7 @@ from psimlearn.shapes import Float, Int
 __all__ = [
     "about_row",
     "contributions",
+    "displacement",
     "doubt_of_row",
     "hints",
     "hints_at",
@@ -70,7 +71,7 @@ def log_likelihood(
 ) -> Float[np.ndarray, " b"]:
     """The log-likelihood of one standardised row of each stream, in nats and the units of the recordings.
 
-    Channels that were constant in training have no part in it: nothing is known of their errors.
+    Channels that were constant in training count only once they move: see `still.py`.
 
     Args:
         filter: the filter that held the beliefs.
@@ -84,6 +85,7 @@ def log_likelihood(
         mean = expected(filter.recursion, before.belief)
         nats = _log_probability(mean, x)
         return nats - _expected_log_probability(mean, x) if relative else nats
+    lost = displacement(filter, x)
     x = moving(filter, x)
     errors, variance, some, covariance = _errors(filter, before, x, doubt)
     units = np.where(np.isnan(x), 0.0, np.log(filter.scaling.scale))
@@ -92,7 +94,7 @@ def log_likelihood(
         found.distance[some], found.scale[some] = joint_misfit(errors[some], covariance)
     nats = 0.5 * ((~np.isnan(x)).sum(axis=1) - found.distance) if relative else found.nats - units.sum(axis=1)
     unpredicted = (np.isnan(errors) & ~np.isnan(x)).any(axis=1)  # a huge row before broke the belief
-    return np.where(unpredicted | np.isnan(nats), -np.inf, nats)
+    return np.asarray(np.where(unpredicted | np.isnan(nats), -np.inf, nats) - lost)
 
 
 def contributions(
@@ -101,9 +103,11 @@ def contributions(
     """By how much each channel adds to the squared distance of a row from its prediction; the arguments as above.
 
     It is the squared error of the channel given the errors of the other channels, in standard deviations, and so the
-    drop in distance if the channel were not observed. The largest of a row is scaled to at most 1 before it is squared,
+    drop in distance if the channel were not observed. A channel that was constant in training adds the square of its
+    distance from there, in units of its floor. The largest of a row is scaled to at most 1 before it is squared,
     so rows cannot be compared. NaN where nothing was observed, and for rows that could not be predicted.
     """
+    away = np.full(x.shape, np.nan) if filter.still is None else filter.still.away(x)
     x = moving(filter, x)
     errors, variance, some, covariance = _errors(filter, before, x, doubt)
     every = filter.correlation.scaled(variance)
@@ -112,14 +116,21 @@ def contributions(
     among = np.where(seen[:, :, None] & seen[:, None, :], every, np.eye(x.shape[1]))
     with np.errstate(invalid="ignore"):
         e = np.where(seen, errors, 0.0)
-        e = e / np.maximum(np.abs(e).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)  # a huge error stays finite
+        most = np.abs(np.concatenate([e, np.nan_to_num(away)], axis=1)).max(axis=1, keepdims=True)
+        unit = np.maximum(most, np.finfo(np.float64).tiny)  # a huge error stays finite
+        e, away = e / unit, np.nan_to_num(away, nan=np.nan) / unit
     precision = np.linalg.solve(among, np.broadcast_to(np.eye(x.shape[1]), among.shape))
     weighed = np.einsum("bij,bj->bi", precision, e)
-    return np.where(seen, weighed**2 / np.diagonal(precision, axis1=1, axis2=2), np.nan)
+    return np.asarray(np.where(seen, weighed**2 / np.diagonal(precision, axis1=1, axis2=2), away**2))
+
+
+def displacement(filter: Learnt, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, " b"]:
+    """The nats that standardised rows lose because channels moved that were constant in training."""
+    return np.zeros(len(x)) if filter.still is None else filter.still.lost(x)
 
 
 def moving(filter: Learnt, x: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b n"]:
-    """A row as if channels that were constant in training were not observed: nothing is known of their errors."""
+    """A row without channels that were constant in training: nothing is known of their errors."""
     if filter.calibration is None or not filter.calibration.still.any():
         return x
     return np.where(filter.calibration.still, np.nan, x)

@@ -21,7 +21,7 @@ import numpy as np
 from psimlearn.errors import SettingsError
 from psimlearn.filter.features import Stack
 from psimlearn.filter.filter import Filter
-from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory
+from psimlearn.filter.innovations import Innovations, has_innovations, innovations, memory, received_instead
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.opening import Opening
 from psimlearn.filter.regressors import Linear
@@ -48,8 +48,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
     if not has_innovations(filter) or not isinstance(filter.regressors[0], Linear):
         raise SettingsError(
             "state space: required a linear filter, trained for all times by one regressor, received "
-            f"{len(filter.regressors)} of {type(filter.regressors[0]).__name__} with "
-            f"{type(filter.features).__name__} features. Learn with learner='ridge' and the trainer 'dagger'."
+            f"{received_instead(filter, repr('ridge'))}"
         )
     filter = replace(filter, hinting=None)
     model = innovations(filter)
@@ -64,7 +63,7 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
         "C": x[:, None] * model.H,
         "D": x[:, None] * (model.H @ N) / u,
         "K": G / x,
-        "V": filter.covariance * np.outer(x, x),
+        "V": _noise(filter) * np.outer(x, x),
         "scaling": filter.scaling,
         "input_scaling": inputs,
         "drift": c,
@@ -72,6 +71,15 @@ def fields_of(filter: Learnt) -> dict[str, Any]:
         "names": filter.names,
         "time_step": filter.time_step,
     }
+
+
+def _noise(filter: Learnt) -> Float[np.ndarray, "n n"]:
+    """The covariance of one-step errors, with the floors of channels that were constant in training."""
+    if filter.still is None:
+        return filter.covariance
+    floor = filter.still.floor
+    still = np.isfinite(floor)
+    return np.where(still[:, None] | still, np.diag(np.where(still, floor**2, 0.0)), filter.covariance)
 
 
 def _first_gains(filter: Learnt, model: Innovations) -> Float[np.ndarray, "rows s n"]:

@@ -19,7 +19,7 @@ from psimlearn.checks import share
 from psimlearn.errors import SettingsError
 from psimlearn.filter.balance import Reduction, balanced_roots, gramian_root
 from psimlearn.filter.folded import fold
-from psimlearn.filter.innovations import has_innovations
+from psimlearn.filter.innovations import has_innovations, received_instead
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.regressors import Linear
 from psimlearn.filter.step import Feedback, expected, inputs
@@ -58,10 +58,7 @@ def reduced(filter: Model, tolerance: float = 0.01, recordings: Trajectories | N
         raise SettingsError(f"tolerance: required a number between 0 and 1, received {tolerance!r}.")
     regressor = filter.regressors[0]
     if not has_innovations(filter) or not isinstance(regressor, Linear):
-        raise SettingsError(
-            f"reduced: required a linear filter, received {len(filter.regressors)} of {type(regressor).__name__} with "
-            f"{type(filter.features).__name__} features. Learn with learner='ridge' and the trainer 'dagger'."
-        )
+        raise SettingsError(f"reduced: required a linear filter, received {received_instead(filter, repr('ridge'))}")
     if not filter.feedback.weight:
         return filter
     data = _simulated(filter) if recordings is None else recordings

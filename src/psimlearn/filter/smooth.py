@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psimlearn.errors import SettingsError
-from psimlearn.filter.innovations import Innovations, Taken, has_innovations, innovations, memory
+from psimlearn.filter.innovations import Innovations, Taken, has_innovations, innovations, memory, received_instead
 from psimlearn.filter.learnt import Learnt, start
 from psimlearn.filter.likelihood import hints
 from psimlearn.filter.prediction import Prediction, Spread
@@ -51,8 +51,7 @@ def model_of(filter: Learnt) -> Innovations:
     if not has_innovations(filter):
         raise SettingsError(
             "smoothing: required a linear filter or one of random features, trained for all times by one regressor, "
-            f"received {len(filter.regressors)} of {type(filter.regressors[0]).__name__} with "
-            f"{type(filter.features).__name__} features. Learn with learner='ridge' or 'rff' and the trainer 'dagger'."
+            f"received {received_instead(filter)}"
         )
     return innovations(filter)
 

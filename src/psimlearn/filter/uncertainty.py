@@ -179,9 +179,10 @@ def _without(squares: Float[np.ndarray, " rows"], added: Float[np.ndarray, " row
     """
     if not added.any():
         return np.ones(len(squares))
-    base = float(squares.mean())
+    least = max(1e-3 * float(squares.mean()), LEAST_VARIANCE)  # a constant channel has no errors: 0 / 0 where no gap is
+    base = max(float(squares.mean()), least)
     for _ in range(MOST_ROUNDS):
-        base = max(base * float(np.mean(squares / (base + added))), 1e-3 * float(squares.mean()), 1e-24)
+        base = max(base * float(np.mean(squares / (base + added))), least)
     return np.asarray(base / (base + added))
 
 
