@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import contract
 from compiled import Given, given
+from contract import learners
 from psimlearn import MissingExtraError, SettingsError
 from psimlearn.export import export
 from psimlearn.export.graph import graph, width
@@ -81,7 +81,7 @@ def held(filter: Filter, precision: str = "double", rows: int = 60) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("gaps", [False, True], ids=["whole", "gappy"])
-@pytest.mark.parametrize("features", contract.FEATURES)
+@pytest.mark.parametrize("features", learners.FEATURES)
 @pytest.mark.parametrize("learner", ["ridge", "random features"])
 def test_many_steps_do_not_drift(learner: str, features: str, gaps: bool) -> None:
     """Every linear and random-feature filter of the contract, one stream that never starts again.
@@ -89,9 +89,9 @@ def test_many_steps_do_not_drift(learner: str, features: str, gaps: bool) -> Non
     A campaign takes 10 000 steps.
     """
     steps = 10_000 if "PSIMLEARN_CAMPAIGN" in os.environ else 500
-    data, rng = contract.recordings(gaps), contract.RNG(1)
+    data, rng = learners.recordings(gaps), learners.RNG(1)
     rounds = dagger(
-        data[:350], data[350:], contract.FEATURES[features], contract.LEARNERS[learner], n_rounds=2, rng=rng
+        data[:350], data[350:], learners.FEATURES[features], learners.LEARNERS[learner], n_rounds=2, rng=rng
     )
     filter = best(rounds).filter
     some, whole = (given(filter, steps, seed=1, steps=1, missing=missing) for missing in (0.2, 0.0))
