@@ -97,10 +97,14 @@ def whole(filter: Filter, data: Trajectories) -> Answers:
     out["blind_std"] = placed(data, unknown.std, last.std) / filter.scaling.scale
     if not driven:
         out["inside"] = out["ahead"][:, :window]
+    out["nats"] = filter.log_likelihood(data)
+    if filter.hinting is not None:
+        out["hints"] = filter.hints(data)
+    if filter.thresholds is None:
+        return out
     alarms = filter.alarms(data, RATE)
     rung = np.where(alarms.alarm, [-2 if channel is None else channel for channel in alarms.channel], -1)
-    out |= {"nats": filter.log_likelihood(data), "score": alarms.score, "alarm": rung}
-    return out if filter.hinting is None else out | {"hints": filter.hints(data)}
+    return out | {"score": alarms.score, "alarm": rung}
 
 
 def compiled(filter: Filter, data: Trajectories) -> Answers:

@@ -269,7 +269,7 @@ class Book:
     # -- rows ahead ----------------------------------------------------------------------------------------------------
 
     def advanced(self, s: Stream, steps: int, u: np.ndarray | None) -> list[np.ndarray]:
-        """The beliefs before the next rows, if each comes as expected; the last answer is kept, as it is asked twice."""
+        """The beliefs before the next rows, if each comes as expected; the last answer is kept, being asked twice."""
         if self.kept[:2] == (s, steps) and self.kept[2] is u:
             return list(self.kept[3])
         asked, s, out = (s, steps, u), replace(s, L=None, fresh=False), [s.m]
