@@ -141,14 +141,19 @@ def fixed() -> list[Case]:
 
 
 def product_of_all() -> Iterator[Case]:
-    """Every combination of what a step is made of; the other settings are dealt out in turn."""
-    dealt = ["hints", "level", "readings", "channels", "gaps"]
-    rng = RNG(1)
-    for values in product(*(SETTINGS[name] for name in SETTINGS if name not in dealt)):
-        chosen = dict(zip([name for name in SETTINGS if name not in dealt], values, strict=True))
-        case = Case(**chosen, **{name: SETTINGS[name][rng.integers(len(SETTINGS[name]))] for name in dealt})
-        if exists(case):
-            yield case
+    """Every combination of what the step of a model is made of, and for other filters of what they take in.
+
+    The settings that are no part of these are dealt out at random, always the same.
+    """
+    rng, others = RNG(1), [kind for kind in SETTINGS["kind"] if kind not in MODELS["kind"]]
+    taken = ["kind", "features", "inputs", "lags", "prior"]
+    for kinds, names in ((MODELS["kind"], [*taken, "weight", "rank", "box"]), (others, taken)):
+        settings = {**SETTINGS, "kind": kinds}
+        for values in product(*(settings[name] for name in names)):
+            dealt = {name: each[rng.integers(len(each))] for name, each in settings.items()}
+            case = Case(**{**dealt, **dict(zip(names, values, strict=True))})
+            if exists(case):
+                yield case
 
 
 def filter_of(case: Case, seed: int = 0) -> Filter:

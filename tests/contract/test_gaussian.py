@@ -92,7 +92,8 @@ class System:
         """The same numbers as a filter, calibrated by what its noise brings to the next rows."""
         a, (rows, _) = self.numbers(), self.maps()
         mean, scale, weight = a["feedback"]
-        noises = rows[self.lags + np.arange(HORIZON)][:, :, 1 + a["root"].shape[1] + self.lags * N :]
+        first = 0 if self.start == "opened" else self.lags  # an opening has no first step of its own
+        noises = rows[first + np.arange(HORIZON)][:, :, 1 + a["root"].shape[1] + first * N :]
         base = np.sum(noises**2, axis=2)
         quantiles = np.tile(np.linspace(0.01, 3.0, len(LEVELS))[:, None, None], (1, HORIZON, N))
         alike = Starting(np.ones((1, 1, N)), quantiles[:, :1], a["V1"])
@@ -149,10 +150,8 @@ systems = st.builds(
 patterns = st.lists(st.sampled_from([True, True, False, False, False]), min_size=ROWS * N, max_size=ROWS * N)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, database=None)
-@given(system=systems, missing=patterns)
-def test_every_answer_is_that_of_the_joint_gaussian(system: System, missing: list[bool]) -> None:
-    gone = np.array(missing).reshape(ROWS, N)
+def hold(system: System, gone: np.ndarray) -> None:
+    """Hold all answers about a recording without some entries to the joint distribution."""
     if system.start == "opened" and not gone[0].any():
         gone[0, 0] = True  # the doubt of a start that lost no entry ends early: see the contract of engines
     filter, data, x = drawn(system, gone)
@@ -184,6 +183,20 @@ def test_every_answer_is_that_of_the_joint_gaussian(system: System, missing: lis
         np.testing.assert_allclose(filter.scaling(smoothed.mean)[gone], mean, rtol=0, atol=CLOSE)
         deviations = (smoothed.std / filter.scaling.scale)[gone]
         np.testing.assert_allclose(deviations**2, np.diag(covariance), rtol=0, atol=CLOSE)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, database=None)
+@given(system=systems, missing=patterns)
+def test_every_answer_is_that_of_the_joint_gaussian(system: System, missing: list[bool]) -> None:
+    hold(system, np.array(missing).reshape(ROWS, N))
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_wide_memories_are_the_joint_gaussian(late: int) -> None:
+    """Memories of 102 numbers, of which square roots are kept."""
+    gone = np.random.default_rng(late).random((ROWS, N)) < 0.4
+    gone[:late] = True
+    hold(System(50, 1, False, "none", "opened", "last", late), gone)
 
 
 @pytest.mark.parametrize("seed", range(4))
