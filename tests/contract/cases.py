@@ -147,7 +147,7 @@ def product_of_all() -> Iterator[Case]:
     """
     rng, others = RNG(1), [kind for kind in SETTINGS["kind"] if kind not in MODELS["kind"]]
     taken = ["kind", "features", "inputs", "lags", "prior"]
-    for kinds, names in ((MODELS["kind"], [*taken, "weight", "rank", "box"]), (others, taken)):
+    for kinds, names in ((MODELS["kind"], [*taken, "weight", "box"]), (others, taken)):
         settings = {**SETTINGS, "kind": kinds}
         for values in product(*(settings[name] for name in names)):
             dealt = {name: each[rng.integers(len(each))] for name, each in settings.items()}
