@@ -29,7 +29,7 @@ coverage: $(READY)  ## the branches that make test takes, in one process; work i
 # numba is loaded by every process that filters, so that tests which start many would wait for it: these few do not.
 compiled: $(READY)  ## run the tests of compiled loops, which need numba
 	$(BIN)/python -m pip install --quiet --editable ".[fast]"
-	$(PYTEST) tests/filter/test_compiling.py tests/filter/test_runners.py \
+	$(PYTEST) tests/filter/test_compiling.py tests/contract/test_machine.py \
 		tests/filter/test_live.py tests/filter/test_sizes.py tests/filter/test_reduction.py
 
 demo: $(READY)  ## learn a filter from simulated recordings and compare it with the optimal one

@@ -54,23 +54,25 @@ def regressor(kind: str, p: int, d: int, r: int, rng: np.random.Generator) -> An
     return MeanAndVariance(linear(p)) if kind == "variances" else linear(p)
 
 
-def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank: bool, box: bool, seed: int) -> Filter:
-    """A random filter of two channels with these settings."""
+def made(
+    kind: str, features: Features, inputs: str, lags: int, prior: str, rank: bool, box: bool, seed: int, n: int = N
+) -> Filter:
+    """A random filter of a few channels with these settings."""
     rng = RNG(seed)
-    d = int(features(np.zeros((1, WINDOW, N))).shape[1])
+    d = int(features(np.zeros((1, WINDOW, n))).shape[1])
     r, p_inputs = 3 if rank else d, {"none": 0, "inputs": 1, "feedthrough": 2}[inputs]
-    p = r + lags * N + p_inputs
+    p = r + lags * n + p_inputs
     kinds = ["linear", "linear", "waves"] if kind == "two in turn" else [kind]
     bound = rng.uniform(0.05, 0.3, r)
     box = box or kind == "variances"  # without a box the exponential could overflow
-    root = rng.standard_normal((N, N))
+    root = rng.standard_normal((n, n))
     other = RNG([seed, 1])  # so that filters with and without an opening are alike
-    opening = Opening(other.standard_normal((lags - 1, N)), other.standard_normal((d + (lags - 1) * N, 3)))
+    opening = Opening(other.standard_normal((lags - 1, n)), other.standard_normal((d + (lags - 1) * n, 3)))
     return Filter(
         features=features,
         regressors=tuple(regressor(kind, p, d, r, rng) for kind in kinds),
         initial=rng.uniform(0.1, 0.4, d),
-        scaling=Scaling(rng.standard_normal(N) * 3, rng.uniform(0.5, 4.0, N)),
+        scaling=Scaling(rng.standard_normal(n) * 3, rng.uniform(0.5, 4.0, n)),
         feedback=Feedback(
             rng.standard_normal(r) * 0.1,
             rng.uniform(0.5, 2.0, r),
@@ -79,7 +81,7 @@ def made(kind: str, features: Features, inputs: str, lags: int, prior: str, rank
             *((-bound, bound) if box else (None, None)),
         ),
         centre=None if prior == "last" else rng.uniform(-0.3, 0.3, d),
-        covariance=root @ root.T + 0.2 * np.eye(N),
+        covariance=root @ root.T + 0.2 * np.eye(n),
         lags=lags,
         input_scaling=None if inputs == "none" else Scaling(np.array([0.3]), np.array([2.0])),
         feedthrough=inputs == "feedthrough",

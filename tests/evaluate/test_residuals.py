@@ -1,5 +1,7 @@
 """Errors of a filter on recordings it has not seen: correlations, coverage of intervals, surprises."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from statsmodels.tsa.stattools import acf
@@ -8,6 +10,7 @@ from models import gappy, model_of_gappy
 from psimlearn import PSIM, Trajectories
 from psimlearn.evaluate import residuals as measures
 from psimlearn.evaluate.calibrate import with_calibration
+from small import driven, with_inputs
 
 
 @pytest.fixture
@@ -81,3 +84,11 @@ def test_the_row_that_was_pushed_is_the_most_surprising(model: PSIM, data: Traje
 @pytest.mark.parametrize(("gaps", "longest"), [([1, 2], 0), ([1, None, None, 2, None], 2), ([None, None], 2)])
 def test_longest_gap(gaps: list[float | None], longest: int) -> None:
     assert measures.longest_gap(np.array([np.nan if g is None else g for g in gaps], dtype=float)) == longest
+
+
+def test_coverage_without_the_coming_inputs_is_known_for_filters_that_fill_gaps_in() -> None:
+    """Their spreads have a part for rows just before that were not seen, which is nothing here."""
+    filter, data = driven().filter_, with_inputs(6, seed=3)
+    filled = measures.coverage(replace(filter, gaps="filled"), data, 2, [0.5, 0.9], inputs_known=False)
+    np.testing.assert_allclose(filled, measures.coverage(filter, data, 2, [0.5, 0.9], inputs_known=False))
+    assert 0 < filled[0] < filled[1] <= 1

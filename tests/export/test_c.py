@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +20,19 @@ from psimlearn import PSIM, SettingsError
 from psimlearn.datasets import random_system
 from psimlearn.export.c import header
 from psimlearn.export.machine import machine_of
-from psimlearn.filter import Features, Filter, Linear, SecondMoment, Stack, StackSquares, spreads
-from psimlearn.filter.folded import foldable
+from psimlearn.filter import Filter, Linear, Stack, StackSquares, spreads
 from psimlearn.filter.innovations import innovations
 from psimlearn.filter.spreads import Roots
 from psimlearn.filter.uncertainty import LEVELS, Calibration, Starting
 from psimlearn.learners import Ridge
 from psimlearn.train import dagger
 from random_filters import RNG, WINDOW, N, made
-from small import ONE, driven, several
+from small import ONE, several
 
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="needs a C compiler: gcc, clang or cc")
 
 CLOSE, CLOSE_FLOAT, STEPS = 1e-12, 1e-4, 4
 VALGRIND = shutil.which("valgrind")
-FEATURES: list[Features] = [Stack(WINDOW), StackSquares(WINDOW), SecondMoment(WINDOW)]
-SETTINGS = list(
-    product(["none", "inputs", "feedthrough"], [1, 3], ["mean", "last"], [False, True], [False, True], [True, False])
-)
-"""Inputs, lags, prior, rank, box and exact gaps, in every combination."""
-SOME = [SETTINGS[i] for i in range(0, len(SETTINGS), 13)]
-"""Eight of them that hold each value of each setting. All 96 agree as closely, but each takes a compiler's time."""
 
 
 def held(
@@ -56,25 +47,6 @@ def held(
     for a, b in zip(met[:2], expected[:2], strict=True):
         np.testing.assert_array_equal(np.isnan(a[asked]), np.isnan(b[asked]))
     assert max(furthest(filter, met, expected).values()) < (CLOSE if kind is np.float64 else CLOSE_FLOAT)
-
-
-@pytest.mark.parametrize("features", FEATURES, ids=lambda features: type(features).__name__)
-@pytest.mark.parametrize("kind", ["linear", "opened", "waves", "waves and raw"])
-def test_a_header_says_what_the_live_filter_says(kind: str, features: Features, tmp_path: Path) -> None:
-    assert all(
-        set(some) == set(every)
-        for some, every in zip(zip(*SOME, strict=True), zip(*SETTINGS, strict=True), strict=True)
-    )
-    held_here = 0
-    for seed, (inputs, lags, prior, rank, box, exact) in enumerate(SOME):
-        filter = made(kind, features, inputs, lags, prior, rank, box, seed)
-        filter = replace(filter, gaps="exact" if exact else "filled", span=np.array([[-0.5] * N, [0.5] * N]))
-        if foldable(filter):
-            folder = tmp_path / str(seed)
-            folder.mkdir()
-            held(filter, folder, "-O0", compiler=COMPILERS[held_here % len(COMPILERS)])
-            held_here += 1
-    assert held_here >= 4
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -108,10 +80,8 @@ def calibrated(filter: Filter, seed: int = 5) -> Filter:
 
 
 @pytest.mark.parametrize("gaps", ["exact", "filled"])
-@pytest.mark.parametrize("kind", ["linear", "opened", "waves"])
-def test_the_log_likelihood_knows_first_rows_horizons_and_doubt(kind: str, gaps: Any, tmp_path: Path) -> None:
-    filter = calibrated(replace(made(kind, Stack(WINDOW), "none", 3, "last", False, True, 3), gaps=gaps))
-    held(filter, tmp_path, "-O0")
+def test_the_log_likelihood_leaves_channels_out_that_were_constant(gaps: Any, tmp_path: Path) -> None:
+    filter = calibrated(replace(made("linear", Stack(WINDOW), "none", 3, "last", False, True, 3), gaps=gaps))
     assert filter.calibration is not None
     base = filter.calibration.base.copy()
     base[0, 1] = 1e-24
@@ -156,12 +126,6 @@ def test_learnt_models_run_in_c(belief_weight: float, compiler: str, tmp_path: P
     filter = fitted(belief_weight).filter_
     held(filter, tmp_path, "-O2", compiler=compiler)
     assert machine_of(filter).fed == (len(filter.feedback.mean) if belief_weight else 0)
-
-
-def test_hints_stay_behind(tmp_path: Path) -> None:
-    filter = driven().filter_
-    assert filter.hinting is not None
-    held(filter, tmp_path)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

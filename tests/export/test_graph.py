@@ -1,21 +1,19 @@
 """The ONNX graph of a filter, run by onnxruntime, says what the live filter says, row by row, with gaps."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import contract
 from compiled import Given, given
+from contract import learners
 from psimlearn import PSIM, MissingExtraError, SettingsError
 from psimlearn.export import export
 from psimlearn.export.graph import graph, width
 from psimlearn.export.machine import machine_of
-from psimlearn.filter import Features, Filter, SecondMoment, Stack, StackSquares
-from psimlearn.filter.folded import foldable
+from psimlearn.filter import Filter, Stack
 from psimlearn.filter.live import Live
 from psimlearn.train import best, dagger
 from random_filters import WINDOW, N, made
@@ -25,15 +23,6 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
 pytest.importorskip("onnx", reason="needs the extra onnx")
 
 CLOSE, CLOSE_FLOAT = 1e-12, 1e-4
-FEATURES: list[Features] = [Stack(WINDOW), StackSquares(WINDOW), SecondMoment(WINDOW)]
-SETTINGS = [
-    ("none", 1, "mean", False, True, True),
-    ("inputs", 3, "last", True, False, True),
-    ("feedthrough", 3, "mean", False, True, True),
-    ("feedthrough", 1, "last", True, True, False),
-    ("none", 3, "mean", True, False, False),
-]
-"""Inputs, lags, prior, rank, box and exact gaps: each value of each setting."""
 
 
 def session(content: bytes) -> Any:
@@ -81,7 +70,7 @@ def held(filter: Filter, precision: str = "double", rows: int = 60) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("gaps", [False, True], ids=["whole", "gappy"])
-@pytest.mark.parametrize("features", contract.FEATURES)
+@pytest.mark.parametrize("features", learners.FEATURES)
 @pytest.mark.parametrize("learner", ["ridge", "random features"])
 def test_many_steps_do_not_drift(learner: str, features: str, gaps: bool) -> None:
     """Every linear and random-feature filter of the contract, one stream that never starts again.
@@ -89,9 +78,9 @@ def test_many_steps_do_not_drift(learner: str, features: str, gaps: bool) -> Non
     A campaign takes 10 000 steps.
     """
     steps = 10_000 if "PSIMLEARN_CAMPAIGN" in os.environ else 500
-    data, rng = contract.recordings(gaps), contract.RNG(1)
+    data, rng = learners.recordings(gaps), learners.RNG(1)
     rounds = dagger(
-        data[:350], data[350:], contract.FEATURES[features], contract.LEARNERS[learner], n_rounds=2, rng=rng
+        data[:350], data[350:], learners.FEATURES[features], learners.LEARNERS[learner], n_rounds=2, rng=rng
     )
     filter = best(rounds).filter
     some, whole = (given(filter, steps, seed=1, steps=1, missing=missing) for missing in (0.2, 0.0))
@@ -101,19 +90,6 @@ def test_many_steps_do_not_drift(learner: str, features: str, gaps: bool) -> Non
     apart = np.abs(in_onnx(filter, of)[::5] - live(filter, of, every=5)) / filter.scaling.scale
     assert len(apart) == steps // 5
     assert apart.max() < CLOSE
-
-
-@pytest.mark.parametrize("features", FEATURES, ids=lambda features: type(features).__name__)
-@pytest.mark.parametrize("kind", ["linear", "opened", "waves", "waves and raw"])
-def test_a_graph_says_what_the_live_filter_says(kind: str, features: Features) -> None:
-    held_here = 0
-    for seed, (inputs, lags, prior, rank, box, exact) in enumerate(SETTINGS):
-        filter = made(kind, features, inputs, lags, prior, rank, box, seed)
-        filter = replace(filter, gaps="exact" if exact else "filled", span=np.array([[-0.5] * N, [0.5] * N]))
-        if foldable(filter):
-            held(filter)
-            held_here += 1
-    assert held_here >= 3
 
 
 @pytest.mark.parametrize("kind", ["linear", "waves and raw"])

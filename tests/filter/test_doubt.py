@@ -1,6 +1,5 @@
 """Doubt: covariances and their square roots say the same, streams with one pattern of gaps share one doubt."""
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,14 +10,9 @@ from hypothesis import strategies as st
 from scipy.linalg import block_diag
 
 from psimlearn.errors import DivergedError
-from psimlearn.filter import Filter, Linear, RandomFourier, Stack, spreads
+from psimlearn.filter import spreads
 from psimlearn.filter.doubt import Doubt, conditioned, moved, together
-from psimlearn.filter.innovations import innovations, memory
-from psimlearn.filter.live import Live
-from psimlearn.filter.rollout import rolled
-from psimlearn.filter.smooth import Reads, backward, forward
 from psimlearn.filter.spreads import Covariances, Roots, kind_of
-from random_filters import drawn, made
 
 RNG = np.random.default_rng
 N, S, FIRST = 3, 7, 2
@@ -172,55 +166,6 @@ def test_doubts_of_single_streams_come_together_and_apart() -> None:
     assert left.without(np.array([False, False, False, True])) is None
     assert together([None, Doubt(np.array([-1]), wide)]) is None
     assert together([]) is None
-
-
-# -- square roots in every runner --------------------------------------------------------------------------------------
-
-SETTINGS = [
-    ("linear", "none", 1, "mean", False),
-    ("linear", "feedthrough", 3, "last", True),
-    ("linear", "inputs", 3, "mean", False),
-    ("waves", "inputs", 1, "last", True),
-    ("waves and raw", "feedthrough", 3, "mean", False),
-]
-
-
-def told(filter: Filter, data: Any) -> list[np.ndarray]:
-    """All that every runner and the smoother say of recordings with gaps."""
-    before, state = filter.run(data)
-    said = [before, state.belief, state.recent, filter.log_likelihood(data)]
-    model = innovations(filter)
-    assert state.doubt is not None
-    said.append(state.doubt.by_stream(model.kind.between(state.doubt.spread, np.eye(model.s))))
-    rollout = rolled(filter, data)
-    u = rollout.layout.plan.packed(rollout.layout.u)
-    read = np.eye(model.n, model.s + model.n, model.s)
-    x = filter.scaling(data.values)
-    for first, end in zip(data.offsets[:-1], data.offsets[1:], strict=True):
-        steps = forward(model, memory(filter, model, filter.start()), x[first:end], u[first:end])
-        said += [*backward(model, steps, Reads(read, read))]
-    bank, step = Live(filter, len(data)), filter.start(len(data))
-    for t in range(int(data.lengths.max())):
-        now, following = (data.offsets[:-1] + np.minimum(t + h, data.lengths - 1) for h in (0, 1))
-        inputs = () if data.inputs is None else (data.inputs[now], data.inputs[following])
-        bank.update(data.values[now], *inputs)
-        step = filter.step(step, data.values[now], *inputs)
-        said += [bank.belief, bank.log_likelihood, step.belief]
-    return said
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_square_roots_change_nothing(settings: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    kind, inputs, lags, prior, rank = settings
-    filter, data = made(kind, Stack(2), inputs, lags, prior, rank, False, 7), drawn(True, inputs, 3)
-    assert isinstance(filter.regressors[0], Linear | RandomFourier)
-    dense = told(filter, data)
-    monkeypatch.setattr(spreads, "WIDE", 1)
-    again = replace(filter)  # its innovations model is not known yet
-    assert isinstance(innovations(again).kind, Roots)
-    by_roots = told(again, data)
-    for a, b in zip(by_roots, dense, strict=True):
-        close(a, b)
 
 
 def test_doubt_beyond_the_precision_of_numbers_is_an_error_of_ours() -> None:

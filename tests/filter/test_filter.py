@@ -63,35 +63,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_batch_equals_online(case: str) -> None:
-    filter, data = learnt(case)
-    before, after = filter.run(data)
-    for i, trajectory in enumerate(data):
-        slow = loop_beliefs(filter, trajectory.values, trajectory.inputs)
-        rows = slice(data.offsets[i], data.offsets[i + 1])
-        np.testing.assert_allclose(before[rows], slow[:-1], rtol=0, atol=1e-10)
-        np.testing.assert_allclose(after.belief[i], slow[-1], rtol=0, atol=1e-10)
-        assert after.clock[i] == len(trajectory)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_bank_of_streams_equals_each_alone(case: str) -> None:
-    """A bank of streams equals single streams, also where channels or whole rows are missing."""
-    filter, data = learnt(case)
-    rng = np.random.default_rng(0)
-    u = None if data.inputs is None else rng.standard_normal((12, 4, 2))
-    x = rng.standard_normal((12, 4, 2))
-    x[3:5, 2] = np.nan
-    x[rng.random(x.shape) < 0.1] = np.nan
-    bank = filter.start(4)
-    alone = [filter.start(1) for _ in range(4)]
-    for t in range(12):
-        bank = filter.step(bank, x[t], None if u is None else u[t])
-        alone = [filter.step(state, x[t, [i]], None if u is None else u[t, [i]]) for i, state in enumerate(alone)]
-    np.testing.assert_allclose(bank.belief, np.concatenate([s.belief for s in alone]), rtol=0, atol=1e-10)
-
-
 def test_streams_of_different_age_step_together() -> None:
     filter, data = learnt("forward")
     early, late = data[1].values[:5], data[3].values[:2]
@@ -119,32 +90,6 @@ def test_causality(case: str) -> None:
     np.testing.assert_array_equal(before[start : start + 9], after[start : start + 9])
     assert np.abs(before[start + 9 : end] - after[start + 9 : end]).max() > 0.1
     np.testing.assert_array_equal(before[end:], after[end:])  # trajectories do not touch each other
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_forecasts_row_by_row(case: str) -> None:
-    """Forecasts are blocks of the belief, then its last block after steps with block 1; with inputs, always block 1."""
-    filter, data = learnt(case)
-    horizon, window = 6, filter.features.window
-    predicted = filter.forecast(data, horizon)
-    for i in (0, 4):
-        trajectory, start = data[i], data.offsets[i]
-        u = trajectory.inputs
-        state = filter.start(1)
-        for t in range(len(trajectory)):
-            blocks, ahead = [filter.features.observations(state.belief)[0]], state
-            for h in range(horizon - 1):
-                now, following = (None if u is None else u[[min(t + h + j, len(u) - 1)]] for j in (0, 1))
-                guess = filter.scaling.undo(filter.features.observations(ahead.belief)[:, 0])
-                ahead = filter.step(ahead, guess, now, following)
-                blocks.append(filter.features.observations(ahead.belief)[0])
-            if u is None:
-                expected = [*blocks[0], *(block[-1] for block in blocks[1 : horizon - window + 1])]
-            else:
-                expected = [block[0] for block in blocks]
-            np.testing.assert_allclose(predicted[start + t], filter.scaling.undo(np.array(expected)), rtol=0, atol=1e-9)
-            now, following = (None if u is None else u[[min(t + j, len(u) - 1)]] for j in (0, 1))
-            state = filter.step(state, trajectory.values[[t]], now, following)
 
 
 def test_forecasts_of_the_exact_filter_equal_the_kalman_filters_at_any_horizon() -> None:

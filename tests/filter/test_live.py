@@ -19,14 +19,10 @@ from psimlearn.errors import DataError, SettingsError
 from psimlearn.filter import Feedback, Filter, Linear, Scaling, SecondMoment, Stack, StackSquares
 from psimlearn.filter.live import Live
 from psimlearn.filter.rollout import rolled
-from psimlearn.filter.stepped import SteppedStreams
-from psimlearn.filter.streams import FoldedStreams
-from psimlearn.filter.streams import streams as new_streams
 from psimlearn.filter.uncertainty import calibrated
 from psimlearn.learners import RandomFourierRidge, Ridge
 from psimlearn.learners.blackbox import SklearnLearner
 from psimlearn.recordings.trajectories import Trajectories
-from psimlearn.recordings.trajectory import Trajectory
 from psimlearn.train import Recipe, best, dagger, forward
 from small import driven, model
 
@@ -132,39 +128,10 @@ STEPPED = [
     "local blackbox lags gaps",
     "local forward",
 ]
-CASES = FOLDED + STEPPED
-
-
-def u_at(trajectory: Trajectory, t: int) -> np.ndarray | None:
-    return None if trajectory.inputs is None else trajectory.inputs[min(t, len(trajectory) - 1)]
 
 
 def close(ours: Any, theirs: Any, scale: float = 1.0) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10 * scale)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_every_answer_equals_the_batchs(case: str) -> None:
-    filter, data = learnt(case)
-    before, after = filter.run(data)
-    ahead, likelihood, hints = filter.forecast(data, HORIZON), filter.log_likelihood(data), filter.hints(data)
-    units = 1 + np.abs(data.values[np.isfinite(data.values)]).max()  # of the recordings
-    live, recording, start = Live(filter), data[1], data.offsets[1]
-    assert type(new_streams(filter, 1)) is (FoldedStreams if case in FOLDED else SteppedStreams)
-    for t, x in enumerate(recording.values):
-        close(live.belief, before[start + t])
-        future = recording.inputs
-        if future is None:
-            for horizon in (1, 2, HORIZON):
-                close(live.predict(horizon), ahead[start + t, horizon - 1], units)
-        else:
-            future = np.array([u_at(recording, t + j) for j in range(HORIZON)])
-            close(live.predict(), ahead[start + t, 0], units)
-        close(live.forecast(HORIZON, future_inputs=future), ahead[start + t], units)
-        live.update(None if np.isnan(x).all() else x, u_at(recording, t), u_at(recording, t + 1))
-        close(live.log_likelihood, likelihood[start + t], 100.0)
-        close(live.hints, hints[start + t])
-    close(live.belief, after.belief[1])
 
 
 def test_the_cases_are_what_they_say() -> None:
@@ -214,38 +181,6 @@ def drive(live: Live, x: np.ndarray, u: np.ndarray | None, each: Callable[[int],
     for t in range(len(x)):
         live.update(x[t], None if u is None else u[t], None if u is None else u[min(t + 1, len(u) - 1)])
         each(t)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_bank_equals_each_stream_alone(case: str) -> None:
-    """Some channels and some whole streams are missing at times, and one stream starts again halfway."""
-    filter, data = learnt(case)
-    rng = np.random.default_rng(0)
-    x = filter.scaling.mean + filter.scaling.scale * rng.standard_normal((12, 4, 2))
-    x[rng.random(x.shape) < 0.1] = np.nan
-    x[3:5, 2] = x[0, 1] = x[7] = np.nan
-    u = None if data.inputs is None else rng.standard_normal((12, 4, 2))
-    future = None if u is None else rng.standard_normal((4, 5, 2))
-    bank, alone = Live(filter, 4), [Live(filter) for _ in range(4)]
-
-    def restart(t: int) -> None:
-        if t == 5:
-            bank.reset(3)
-
-    drive(bank, x, u, restart)
-    for i, live in enumerate(alone):
-        drive(live, x[6 * (i == 3) :, i], None if u is None else u[6 * (i == 3) :, i])
-    for answer in ("belief", "log_likelihood", "hints"):
-        close(getattr(bank, answer), np.array([getattr(live, answer) for live in alone]))
-    units = 1 + np.abs(filter.scaling.mean).max()
-    for options in ({}, {"return_std": True}, {"coverage": 0.85}):
-        together = bank.forecast(5, **options, future_inputs=future)
-        apart = [
-            live.forecast(5, **options, future_inputs=None if future is None else future[i])
-            for i, live in enumerate(alone)
-        ]
-        close(together, np.stack(apart, axis=1) if options else apart, units)
-    close(bank.predict(), [live.predict() for live in alone], units)
 
 
 @pytest.mark.parametrize("case", ["lags last", "forward gaps open"])

@@ -113,12 +113,6 @@ def hold(bank: Live, data: Trajectories, batch: Batch, pause: Callable[[Live], L
     return in_doubt
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_a_bank_says_what_whole_recordings_say(settings: tuple[Any, ...]) -> None:
-    filter, data = calibrated(settings), drawn(True, settings[1], 4)
-    assert hold(Live(filter, len(data)), data, Batch(filter, data)) > 5
-
-
 @pytest.mark.parametrize("settings", SETTINGS[::3], ids=str)
 @pytest.mark.parametrize("gaps", ["exact", "filled"])
 def test_copies_and_pickles_in_the_middle_of_a_gap_go_on_alike(settings: tuple[Any, ...], gaps: Any) -> None:
@@ -139,25 +133,6 @@ def test_copies_and_pickles_in_the_middle_of_a_gap_go_on_alike(settings: tuple[A
 
     in_doubt = hold(Live(filter, len(data)), data, Batch(filter, data), pause)
     assert in_doubt > 5 if gaps == "exact" else in_doubt == 0
-
-
-@pytest.mark.parametrize("settings", SETTINGS[:4], ids=str)
-def test_one_stream_says_what_a_bank_says(settings: tuple[Any, ...]) -> None:
-    filter, data = calibrated(settings), drawn(True, settings[1], 4)[[2]]
-    assert data.inputs is None or len(data.inputs) == len(data.values)
-    live, bank = Live(filter), Live(filter, 2)
-    for t, x in enumerate(data.values):
-        inputs = () if data.inputs is None else (data.inputs[t], data.inputs[min(t + 1, len(data.values) - 1)])
-        live.update(x, *inputs)
-        bank.update(np.stack([x, x]), *(np.stack([u, u]) for u in inputs))
-        assert (live.doubt is None) == (bank.doubt is None)
-        assert bank.doubt is None or len(bank.doubt.spread) == 1 or settings[0] != "linear"  # one pattern, one group
-        for ours, theirs in zip(
-            [live.log_likelihood, live.hints, live.belief, *live.forecast(WINDOW, return_std=True)],
-            [bank.log_likelihood, bank.hints, bank.belief, *bank.forecast(WINDOW, return_std=True)],
-            strict=True,
-        ):
-            close(np.stack([ours, ours]), theirs)
 
 
 def test_a_stream_with_a_gap_changes_no_bit_of_a_stream_without() -> None:

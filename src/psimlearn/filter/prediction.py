@@ -82,8 +82,8 @@ class Prediction:
 
     def at(self, place: Any) -> "Prediction":
         """Pick some of the predictions, by an index into all axes but the last, the channels."""
-        assert self.gap is None  # nobody picks from predictions with unknown inputs
-        return replace(self, mean=self.mean[place], spread=self.spread.at(place))
+        gap = None if self.gap is None else (self.gap[0].at(place), self.gap[1].at(place))
+        return replace(self, mean=self.mean[place], spread=self.spread.at(place), gap=gap)
 
     def _with_gap(self, size: Callable[[Spread], Float[np.ndarray, "*b n"]]) -> Float[np.ndarray, "*b n"]:
         """The size of the spread, the gap included."""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contract import FEATURES, LEARNERS, RNG, recordings
+from contract.learners import FEATURES, LEARNERS, RNG, recordings
 from oracles import loop_beliefs
 from psimlearn.baselines import TrainingMean
 from psimlearn.evaluate import errors_by_horizon
