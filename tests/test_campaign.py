@@ -249,7 +249,27 @@ def test_rows_of_csv_through_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
 
 
-ODD = st.sampled_from([None, "1", [], {}, 10**400, 1e308, -0.0, "x" * 500, [[1]], {"a": 1}, "\ud800", 2**70])
+ODD = st.sampled_from(
+    [
+        None,
+        "1",
+        " 2e0",
+        "NA",
+        "inf",
+        "1_0",
+        True,
+        [],
+        {},
+        10**400,
+        1e308,
+        -0.0,
+        "x" * 500,
+        [[1]],
+        {"a": 1},
+        "\ud800",
+        2**70,
+    ]
+)
 
 
 def objects(draws: Any) -> bytes:
@@ -266,7 +286,9 @@ def objects(draws: Any) -> bytes:
 
 def test_rows_of_json_through_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
     def number(given: Any) -> float:
-        if isinstance(given, bool) or not isinstance(given, int | float) or not abs(given) <= sys.float_info.max:
+        if isinstance(given, str):  # a cell of CSV
+            return or_nan(given)
+        if not isinstance(given, int | float) or not abs(given) <= sys.float_info.max:
             return np.nan
         return float(given)
 

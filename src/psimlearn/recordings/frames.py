@@ -25,6 +25,8 @@ from psimlearn.shapes import Float, Int
 
 __all__ = ["Framed", "Roles", "is_frame", "packed_frame", "unframed"]
 
+WHERE_TO_SAY = " These are arguments of Trajectories.from_frame."
+
 
 class Framed(NamedTuple):
     """The fields of a `Trajectories`, and the rows from which they came."""
@@ -102,8 +104,7 @@ def packed_frame(
                 values[order], ordered, offsets, timing, names.__getitem__, lambda row: called_row(int(order[row]))
             )
         except DataError as error:
-            hint = " These are arguments of Trajectories.from_frame." if strict else ""
-            raise DataError(f"{error}{hint}") from None
+            raise DataError(f"{error}{WHERE_TO_SAY * strict}") from None
         source = np.where(source < 0, -1, order[source])
     parts = np.split(values, np.cumsum([len(channels), roles.n_inputs]), axis=1)
     check_inputs(parts[1], source, offsets, keys, called_row)

@@ -135,7 +135,8 @@ def _batch(id: str, rows: Sequence[Any], times: list[Any] | None, at: int | None
     cells = [row if type(row) is list and len(row) == len(names) else _cells(row, served) for row in rows]
     numbers = None if wanted.alphabet or wanted.categories or wanted.absent.numbers else _plain(cells)
     known = frozenset([*names, time, wanted.id or "id"])
-    notes = {i: n for i, row in enumerate(rows) if type(row) is dict and (n := names_unknown(row, names, known))}
+    odd = [i for i, row in enumerate(rows) if type(row) is dict and not row.keys() <= known]
+    notes = {i: note for i in odd if (note := names_unknown(rows[i], names, known))}
     if numbers is None:
         numbers = np.array([_read(row, i, served, notes) for i, row in enumerate(cells)])
     return Batch(id, numbers, times, notes, at)

@@ -123,7 +123,7 @@ def object_rows(wanted: Wanted) -> Callable[[Mapping[str, Any], Complain], Parse
         moment = None if when is None else moment_of(when, wanted.time_format)
         name = _json_id(cells.get(wanted.id)) if wanted.id else ""
         found = numbers([cells.get(name) for name in wanted.names], wanted.names, complain)
-        note = names_unknown(cells, wanted.names, known)
+        note = "" if cells.keys() <= known else names_unknown(cells, wanted.names, known)
         if bool in map(type, cells.values()) and (truths := [n for n in plain if type(cells.get(n)) is bool]):
             note = f"{note} {sorted(truths)!s:.200}: true counts as 1, false as 0.".strip()
         return ParsedRow(found, name, when, moment, note)
@@ -141,9 +141,9 @@ def names_unknown(cells: Mapping[str, Any], names: Sequence[str], known: frozens
         names: the columns of the model.
         known: these, and all other names with a meaning.
     """
-    if cells.keys() <= known or all(name in cells for name in names):
-        return ""
     absent, unknown = [name for name in names if name not in cells], [name for name in cells if name not in known]
+    if not (absent and unknown):
+        return ""
     return (
         f"required the names {absent!s:.200} too, received {unknown!s:.200}, which the model does not know. Taken as "
         "not observed: correct the names, or give null for what was not observed."
