@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from commands import run
+from psimlearn.serve.limits import Limits
 from serving import Process, Serving, recordings, saved, serving, until
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -126,6 +127,15 @@ def _free_port() -> int:
     not (shutil.which("mosquitto") or Path("/usr/sbin/mosquitto").exists()) or not shutil.which("mosquitto_sub"),
     reason="needs a broker: apt-get install mosquitto mosquitto-clients",
 )
+def test_rows_that_are_too_many_for_a_request_are_sent_in_parts(tmp_path: Path) -> None:
+    """By hand: 6 rows, each 500 steps after the one before, miss 5 x 499 rows; a request may miss 1000."""
+    with serving(saved(tmp_path), Limits(rows=1000), step="1s") as server:
+        table = "time,a,b\n" + "".join(f"{500 * i},0.1,0.2\n" for i in range(6))
+        done = sent(server, table, "--stream", "sparse")
+        assert done.returncode == 0, done.stderr
+        assert [json.loads(line)["row"] for line in done.stdout.splitlines()] == list(range(6))
+
+
 def test_sensors_that_speak_mqtt_come_in_through_the_pipe(tmp_path: Path) -> None:
     """A real broker: rows to the server by `send`, and answers by `filter` back to the broker."""
     path, port = saved(tmp_path), str(_free_port())

@@ -18,6 +18,8 @@ AT_ONCE = 500
 """Rows of a request."""
 LATER = (429, 503, 507)
 """Answers after which a request is sent again: the server is full, or its disk."""
+TOO_MUCH = 413
+"""The answer to rows that are too many for one request."""
 LONGEST_PAUSE = 30.0
 LARGEST = 2**63
 """Whole numbers of JSON that the server reads are smaller than this."""
@@ -96,6 +98,9 @@ class Sender:
             self.n_taken[id] = told["rows"] if status == 200 else 0
         body = {"rows": list(rows), "at": self.n_taken[id]}
         status, told = self._patiently("POST", f"{path}/rows?horizons={quote(self.horizons)}", body)
+        if status == TOO_MUCH and len(rows) > 1:  # rows that were missed between them count, too
+            half = len(rows) // 2
+            return self.sent(id, rows[:half]) + self.sent(id, rows[half:])
         if status != 200:
             raise click.ClickException(f"{id}: required rows that the server takes, received: {_said(status, told)}")
         answers: list[Row] = told["rows"]
