@@ -69,7 +69,7 @@ def test_the_map_names_every_room_and_only_files_that_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     source = ROOT / "src" / "psimlearn"
     rooms = {file.parent.name for file in source.glob("*/__init__.py")}
-    assert rooms | {"checks", "extras", "markup", "shapes", "threads", "errors"} == set(
+    assert rooms | {"checks", "extras", "factors", "markup", "shapes", "threads", "errors"} == set(
         re.findall(r"`(\w+)`", "".join(re.findall(r"^\| \d+ \|([^|]*)\|", text, re.M)))
     )
     named = re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", text)

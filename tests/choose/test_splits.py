@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from oracles import ragged
+from psimlearn.errors import PsimlearnWarning
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import errors_by_horizon, time_folds
 from psimlearn.filter import Stack
@@ -54,8 +55,19 @@ def test_many_rows_are_split_once() -> None:
 @pytest.mark.parametrize("learner", ["ridge", "rff", "auto"])
 def test_too_few_rows_are_told(rows: int, learner: str) -> None:
     x = RNG(0).standard_normal((rows, 2))
-    fitted = PSIM(**SMALL | {"learner": learner}).fit(x)
-    assert f"note: too few rows ({rows}) to hold any out" in fitted.summary()
+    with pytest.warns(PsimlearnWarning, match=rf"fit: too few rows \({rows}\) .* training errors, which say nothing"):
+        fitted = PSIM(**SMALL | {"learner": learner}).fit(x)
+    text = fitted.summary()
+    assert f"note: too few rows ({rows}) to hold any out" in text
+    assert "training error by steps ahead" in text
+    assert "held-out error" not in text
+    assert "*" not in text  # no method is the best, and no share of its error is told
+    assert "one step ahead" not in text
+    card = fitted._repr_html_inner()
+    assert "training error by steps ahead" in card
+    assert "held-out error" not in card
+    assert "one step ahead" not in card
+    assert "font-weight: bold" not in card[card.index("<table") :]
     assert fitted.report_["splits"] == "nothing held out"
     assert np.isfinite(fitted.forecast(x, 5)).all()
     assert np.isfinite(fitted.predict_interval(x)[0]).all()

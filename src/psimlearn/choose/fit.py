@@ -24,6 +24,7 @@ from psimlearn.choose.settings import Settings
 from psimlearn.choose.spaces import cautious_recipe, given_space, recipes
 from psimlearn.choose.splits import TOO_FEW, Split, in_blocks, in_words, is_cut, splits_of
 from psimlearn.choose.strategy import Strategy
+from psimlearn.choose.summary import NOTHING_HELD_OUT
 from psimlearn.choose.symbols import SYMBOLS
 from psimlearn.choose.watch import Watch
 from psimlearn.evaluate.hidden import with_gaps_measured
@@ -202,7 +203,7 @@ def _unchosen(data: Trajectories, strategy: Strategy, settings: Settings, seed: 
     run = advanced(run, settings.n_rounds)
     baselines = strategy.baselines(splits, [], [], settings)
     return Choice(
-        run.trial(), [run.trial()], list(run.lanes[0].rounds), run.winners(), splits, baselines, "nothing held out"
+        run.trial(), [run.trial()], list(run.lanes[0].rounds), run.winners(), splits, baselines, NOTHING_HELD_OUT
     )
 
 

@@ -10,7 +10,7 @@ from psimlearn.evaluate import Forecaster, Measure, errors_by_horizon
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float
 
-__all__ = ["NATS", "counted", "described", "error_table", "summarised", "verdict"]
+__all__ = ["NATS", "NOTHING_HELD_OUT", "counted", "described", "error_table", "kind_of_errors", "summarised", "verdict"]
 
 LEARNERS = {
     "Ridge": "linear regression",
@@ -26,6 +26,8 @@ METHODS = ("training mean", "last observation", "autoregression", "frequencies",
 
 NATS = "nats per symbol"
 """The unit of errors in predicting symbols."""
+NOTHING_HELD_OUT = "nothing held out"
+"""The splits in words, where there were too few rows for any."""
 
 
 def described(data: Trajectories) -> dict[str, Any]:
@@ -84,6 +86,11 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}{'s' * (n != 1)}"
 
 
+def kind_of_errors(report: Mapping[str, Any]) -> str:
+    """What the errors of a report are: held-out errors; or training errors, which compare no methods."""
+    return "training error" if report.get("splits") == NOTHING_HELD_OUT else "held-out error"
+
+
 def verdict(errors: Mapping[str, Sequence[float]], ours: str = "PSIM") -> str:
     """One sentence on the filter beside the best simple method one step ahead; empty without both."""
     others = {name: error[0] for name, error in errors.items() if name != ours and len(error) and error[0] > 0}
@@ -101,6 +108,7 @@ def verdict(errors: Mapping[str, Sequence[float]], ours: str = "PSIM") -> str:
 def summarised(report: Mapping[str, Any]) -> str:
     """The report as text."""
     data, choices = report["data"], report["choices"]
+    kind, held = kind_of_errors(report), report["splits"] != NOTHING_HELD_OUT
     unit = NATS if report["units"] == NATS else f"squared {report['units']}, channels summed"
     radius = "" if report["radius"] is None else f", spectral radius {report['radius']:.3f}"
     epochs = "" if choices.get("epochs") is None else f", {choices['epochs']} epochs"
@@ -117,14 +125,15 @@ def summarised(report: Mapping[str, Any]) -> str:
         *([f"first rows {BEGINS[choices['begins']]}"] if choices.get("begins") else []),
         *_examples(choices),
         "",
-        f"held-out error by steps ahead, in {unit}{', inputs to come known' if data['inputs'] else ''}:",
+        f"{kind} by steps ahead, in {unit}{', inputs to come known' if data['inputs'] else ''}:",
     ]
     steps = len(next(iter(report["errors"].values()), []))
     lines.append((" " * 18 + "".join(f"{h:>9} " for h in range(1, steps + 1))).rstrip())
-    lines += _rows(report["errors"])
+    lines += _rows(report["errors"], held)
     if "inputs_unknown" in report:
-        lines += ["the same, inputs to come unknown:", *_rows(report["inputs_unknown"]["errors"])]
-    lines += [f"* the least; {verdict(report['errors'])}"] if verdict(report["errors"]) else []
+        lines += ["the same, inputs to come unknown:", *_rows(report["inputs_unknown"]["errors"], held)]
+    said = verdict(report["errors"]) if held else ""
+    lines += [f"* the least; {said}"] if said else []
     notes = [*report["notes"], *report.get("later", {}).get("notes", {}).values()]
     lines += ["", *(f"note: {note}" for note in notes)] if notes else []
     return "\n".join(lines)
@@ -190,12 +199,15 @@ def _examples(choices: Mapping[str, Any]) -> list[str]:
     return [f"examples   without the first {counted(skip, 'row')} of each recording, which misled"] if skip else []
 
 
-def _rows(errors: Mapping[str, Sequence[float]]) -> list[str]:
-    """A line for each method, the simplest first; a star after the least error of each column."""
+def _rows(errors: Mapping[str, Sequence[float]], held: bool = True) -> list[str]:
+    """A line for each method, the simplest first; a star after the least error of each column if these were held out.
+
+    Training errors compare nothing: the method that can learn most by heart has the least.
+    """
     names = sorted(errors, key=lambda name: METHODS.index(name) if name in METHODS else -1)
     least = [min(column) for column in zip(*(errors[name] for name in names), strict=True)]
 
     def cell(error: float, best: float) -> str:
-        return f"{error:9.4g}{'*' if error == best else ' '}"
+        return f"{error:9.4g}{'*' if held and error == best else ' '}"
 
     return [f"{name:18}" + "".join(map(cell, errors[name], least)).rstrip() for name in names]

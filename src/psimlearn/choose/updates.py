@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.choose.summary import NATS, described, error_table
+from psimlearn.choose.summary import NATS, NOTHING_HELD_OUT, described, error_table
 from psimlearn.errors import PsimlearnWarning
 from psimlearn.filter import Filter, Linear
 from psimlearn.learners import GramSums
@@ -14,7 +14,7 @@ from psimlearn.learners.blackbox import Stacked
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train.losses import LogLoss
 
-__all__ = ["error_on_sums", "updated", "warned"]
+__all__ = ["error_on_sums", "updated", "warn_if_untested", "warned"]
 
 HARM = 1.1
 """The error on the earlier examples may rise by this factor before users are warned."""
@@ -75,6 +75,18 @@ def warned(report: Mapping[str, Any], before: Mapping[str, Any]) -> None:
             warnings.warn(f"partial_fit: {note}.", PsimlearnWarning, stacklevel=4)
 
 
+def warn_if_untested(report: Mapping[str, Any]) -> None:
+    """Warn of a fit that held nothing out, whose errors say nothing about new rows."""
+    if report["splits"] == NOTHING_HELD_OUT:
+        note = next(note for note in report["notes"] if note.startswith("too few rows"))
+        warnings.warn(
+            f"fit: {note}. Its errors are training errors, which say nothing about new rows. Use more rows, or pass "
+            "validation=recordings.",
+            PsimlearnWarning,
+            stacklevel=3,
+        )
+
+
 def _errors_of(filter: Filter, data: Trajectories, report: Mapping[str, Any]) -> list[float]:
     """Errors of the filter on recordings that it has not seen, by steps ahead; none where they are too short."""
     horizon = min(len(report["errors"].get("PSIM", [0])), int(data.lengths.max()) - 1)
@@ -97,9 +109,10 @@ def _notes(later: Mapping[str, Any], report: Mapping[str, Any], outside: float) 
         )
     held = report["errors"].get("PSIM", [np.inf])[0]
     if later["errors"] and later["errors"][0] > UNLIKE * held:
+        rows = "the rows" if report["splits"] == NOTHING_HELD_OUT else "held-out recordings"
         notes["unlike"] = (
             f"before it learnt from the new recordings, the filter had an error of {later['errors'][0]:.3g} on them, "
-            f"and {held:.3g} on held-out recordings of the first fit: the new ones are of another kind; {advice}"
+            f"and {held:.3g} on {rows} of the first fit: the new ones are of another kind; {advice}"
         )
     if outside > OUTSIDE:
         notes["outside"] = (

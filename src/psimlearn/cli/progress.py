@@ -139,6 +139,7 @@ def learnt(model: Any, data: Any, columns: Columns, **how: Any) -> Any:
     given = {name: value for name, value in how.items() if value is not None}
     with watched(stops="checkpoint" in given) as watch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the recordings have .* channels")  # the reader of the files has told it
+        warnings.filterwarnings("ignore", "fit: too few rows")  # the summary says it
         model.set_params(verbose=watch).fit(data, **given)
     model.set_params(verbose=False)
     model.report_ = model.report_ | {"columns": columns._asdict()}

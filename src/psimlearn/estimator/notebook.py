@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from psimlearn.choose.summary import METHODS, counted, verdict
+from psimlearn.choose.summary import METHODS, NOTHING_HELD_OUT, counted, kind_of_errors, verdict
 from psimlearn.markup import card, chart, paragraph, table
 from psimlearn.recordings.times import spoken
 
@@ -20,7 +20,8 @@ def card_of_model(model: Any) -> str:
     report, filter = model.report_, model.filter_
     order = sorted(report["errors"], key=lambda name: METHODS.index(name) if name in METHODS else -1)
     errors = {name: list(map(float, report["errors"][name])) for name in order if len(report["errors"][name])}
-    said = verdict(errors)
+    held = report["splits"] != NOTHING_HELD_OUT
+    said = verdict(errors) if held else ""
     notes = [*report["notes"], *report.get("later", {}).get("notes", {}).values()]
     unit = report["units"] if "nats" in str(report["units"]) else f"squared {report['units']}"
     ours_first = dict(sorted(errors.items(), key=lambda pair: pair[0] != "PSIM"))
@@ -28,8 +29,8 @@ def card_of_model(model: Any) -> str:
         f"{type(model).__name__}, fitted",
         _data(report, filter) | _chosen(report, filter),
         paragraph(f"O{said[1:]}.") if said else "",
-        _table(errors, unit),
-        chart(ours_first, f"held-out error by steps ahead, in {unit}", zero=True),
+        _table(errors, held),
+        chart(ours_first, f"{kind_of_errors(report)} by steps ahead, in {unit}", zero=True),
         *(paragraph(f"Note: {note}.") for note in notes),
     )
 
@@ -53,8 +54,8 @@ def _chosen(report: Mapping[str, Any], filter: Any) -> dict[str, Any]:
     return facts | {"best round": choices["best_round"], "settings tried": report["tried"]}
 
 
-def _table(errors: Mapping[str, Sequence[float]], unit: str) -> str:
-    """Errors by steps ahead, the least of each column in bold."""
+def _table(errors: Mapping[str, Sequence[float]], held: bool) -> str:
+    """Errors by steps ahead, the least of each column in bold if they are held-out errors."""
     if not errors:
         return ""
     longest = min(map(len, errors.values()))
@@ -62,4 +63,4 @@ def _table(errors: Mapping[str, Sequence[float]], unit: str) -> str:
     rows = [[name, *(line[step - 1] for step in steps)] for name, line in errors.items()]
     columns = [[line[step - 1] for line in errors.values()] for step in steps]
     best = [None, *(int(np.nanargmin(column)) if np.isfinite(column).any() else None for column in columns)]
-    return table(["steps ahead", *map(str, steps)], rows, best)
+    return table(["steps ahead", *map(str, steps)], rows, best if held else ())

@@ -10,10 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from psimlearn.choose.fit import fitted
 from psimlearn.choose.resume import Training
 from psimlearn.choose.summary import summarised
+from psimlearn.choose.updates import warn_if_untested
 from psimlearn.estimator import alarming, answers, exporting, output, plotting, smoothing
 from psimlearn.estimator.channels import grouped, learnt_from, remember
 from psimlearn.estimator.checks import checkpointed, watch_of
 from psimlearn.estimator.columns import columns_noted
+from psimlearn.estimator.interrupts import interruptible
 from psimlearn.estimator.notebook import card_of_model
 from psimlearn.estimator.parameters import interpreted, is_symbolic, learns_on, speaks_symbols
 from psimlearn.estimator.partial import learnt_more
@@ -152,6 +154,9 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     ) -> "PSIM":
         """Choose, train, calibrate.
 
+        Ctrl-C ends the search and keeps the best so far, with a warning; pressed again, or with a checkpoint, it stops
+        the fit.
+
         Args:
             X: recordings, or `Shards` of recordings that do not fit in memory together.
             y: ignored.
@@ -161,22 +166,26 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
                 shard after the other, in this process.
             sample_rows: with shards, about how many rows settings are chosen on, 100 000 by default.
         """
-        if isinstance(X, Shards):
-            with mostly_one_thread():
-                result, roles = learnt_from_shards(self, X, groups, checkpoint, engine, sample_rows)
-        else:
-            check_without_shards(engine, sample_rows)
-            data = learnt_from(self, X, is_symbolic(self.features))
-            settings, roles = interpreted(self.get_params(deep=False), data), data.roles
-            labels, watch = grouped(groups, len(data)), watch_of(self.verbose)
-            folder = checkpointed(checkpoint, data, settings, labels, self.random_state, watch)
-            with folder as (journal, seed), mostly_one_thread():
-                result = fitted(data, settings, seed, watch, labels, journal)
+        with interruptible(watch_of(self.verbose), stops=checkpoint is not None) as watch:
+            if isinstance(X, Shards):
+                with mostly_one_thread():
+                    result, roles = learnt_from_shards(self, X, groups, checkpoint, engine, sample_rows, watch)
+            else:
+                check_without_shards(engine, sample_rows)
+                data = learnt_from(self, X, is_symbolic(self.features))
+                settings, roles = interpreted(self.get_params(deep=False), data), data.roles
+                labels = grouped(groups, len(data))
+                folder = checkpointed(checkpoint, data, settings, labels, self.random_state, watch)
+                with folder as (journal, seed), mostly_one_thread():
+                    result = fitted(data, settings, seed, watch, labels, journal)
+        result.report["notes"].extend(watch.notes)
         self.filter_, self.rounds_, self.n_rounds_ = result.filter, result.rounds, result.n_rounds
         self.trials_ = [trial.row() for trial in result.trials]
         self.report_, self.held_out_ = result.report | columns_noted(roles), result.held_out
         self.recipe_, self.learner_ = result.candidate.recipe, result.learner
         self.sums_, self.hint_sums_ = result.sums, result.hint_sums
+        warn_if_untested(self.report_)
+        watch.warn()
         return self
 
     @available_if(learns_on)  # type: ignore[untyped-decorator]
@@ -198,7 +207,10 @@ class PSIM(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         return self
 
     def summary(self) -> str:
-        """The recordings, the chosen settings, and held-out errors beside those of simple methods, as text."""
+        """The recordings, the chosen settings, and held-out errors beside those of simple methods, as text.
+
+        Where there were too few rows to hold any out, these are training errors, and say so.
+        """
         check_is_fitted(self)
         return summarised(self.report_)
 

@@ -8,7 +8,7 @@ from psimlearn.choose.sharded import SAMPLE_ROWS, fitted_on_shards
 from psimlearn.choose.watch import Watch
 from psimlearn.errors import SettingsError
 from psimlearn.estimator.channels import remember
-from psimlearn.estimator.checks import checkpointed, watch_of
+from psimlearn.estimator.checks import checkpointed
 from psimlearn.estimator.parameters import interpreted
 from psimlearn.estimator.scores import SquareSums, square_sums
 from psimlearn.filter import Filter
@@ -30,12 +30,12 @@ def check_without_shards(engine: Any, sample_rows: Any) -> None:
 
 
 def learnt_from_shards(
-    model: Any, shards: Shards, groups: Any, checkpoint: Any, engine: Any, sample_rows: Any
+    model: Any, shards: Shards, groups: Any, checkpoint: Any, engine: Any, sample_rows: Any, watch: Watch
 ) -> tuple[Fitted, Roles | None]:
     """Read the catalogue of shards, choose on a sample, train on all; and the meaning of the columns."""
     if groups is not None:
         raise SettingsError("groups: required none with shards, received some. Fit a part of the recordings in memory.")
-    engine, watch = _engine_of(engine), watch_of(model.verbose)
+    engine = _engine_of(engine)
     rows = SAMPLE_ROWS if sample_rows is None else whole(sample_rows, "sample_rows", 100)
     watch(f"reading {len(shards)} shards")
     catalogue = catalogued(shards, engine, lambda done, total: _tell(watch, done, total))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from psimlearn.choose.summary import NOTHING_HELD_OUT
 from psimlearn.filter import Filter
 from psimlearn.legible import legible
 from psimlearn.recordings.trajectories import Trajectories
@@ -31,6 +32,11 @@ class Facts:
     """A sentence for captions: how the filters in `held_out` relate to their recordings."""
     made: Mapping[str, Any]
     """Facts on how the page was made, such as the file and the command."""
+
+    @property
+    def of_training(self) -> bool:
+        """Whether the errors are training errors: those of a fit with too few rows to hold any out."""
+        return self.report.get("splits") == NOTHING_HELD_OUT and self.errors == self.report["errors"]
 
     def channel(self, c: int) -> str:
         """The name of a channel, or its number where it has none."""

@@ -136,13 +136,15 @@ def _what_was_learnt(facts: Facts) -> str:
         "settings tried": report["tried"],
         "spectral radius": "-" if report["radius"] is None else f"{report['radius']:.3f}",
     }
-    said = verdict(facts.errors)
+    said = "" if facts.of_training else verdict(facts.errors)
     lead = html.paragraph(f"O{said[1:]}.", "lead") if said else ""
     trained = report["data"]
-    about = (
-        f"Learnt from {counted(trained['recordings'], 'recording')} with {trained['rows']} rows; chosen by closed-loop "
-        f"error on held-out recordings ({report['splits']})."
+    how = (
+        "settings were not chosen, and errors are training errors (nothing held out)"
+        if facts.of_training
+        else f"chosen by closed-loop error on held-out recordings ({report['splits']})"
     )
+    about = f"Learnt from {counted(trained['recordings'], 'recording')} with {trained['rows']} rows; {how}."
     noted = [*report["notes"], *report.get("later", {}).get("notes", {}).values()]
     notes = "".join(html.paragraph(f"Note: {note}.") for note in noted)
     return html.section("What was learnt", lead, html.paragraph(about), html.facts(chosen), notes)

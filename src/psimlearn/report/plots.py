@@ -129,7 +129,7 @@ def plot_rounds(rounds: Sequence[Round], *, ax: Any = None) -> Any:
     ax.plot([best.number], [best.error], "o", color=MARK, markersize=8, label=f"best: round {best.number}", zorder=3)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("round")
-    ax.set_ylabel("held-out error")
+    ax.set_ylabel("closed-loop error")
     return ax
 
 

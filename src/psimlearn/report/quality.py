@@ -33,18 +33,18 @@ def errors(facts: Facts, number: int) -> str:
     steps = len(errors[names[0]])
     shown = sorted({round(h) for h in np.linspace(1, steps, min(steps, 6))})
     units = facts.report.get("units", "standard deviations")
+    rows = "the rows that were learnt from" if facts.of_training else "recordings that were held out. Lower is better"
     known = " Inputs of the predicted rows are known." if facts.data.n_inputs else ""
     return html.section(
         "Error by steps ahead",
         html.figure(
             drawn(lambda ax: plot_errors(errors, ax=ax), height=3.0, number=number),
-            f"Squared error in squared {units}, channels summed, on recordings that were held out. Lower is better."
-            f"{known}",
+            f"Squared error in squared {units}, channels summed, on {rows}.{known}",
         ),
         html.table(
             ("steps ahead", *names),
             [(h, *(html.number(errors[name][h - 1]) for name in names)) for h in shown],
-            best=[1 + int(np.argmin([errors[name][h - 1] for name in names])) for h in shown],
+            best=[1 + int(np.argmin([errors[name][h - 1] for name in names])) for h in shown if not facts.of_training],
         ),
     )
 
@@ -53,12 +53,13 @@ def rounds(facts: Facts, number: int) -> str:
     """The error of every round; empty where fewer than two rounds have a finite error."""
     if sum(bool(np.isfinite(round.error)) for round in facts.rounds) < 2:
         return ""
+    rows = "on the rows that were learnt from" if facts.of_training else "on held-out recordings"
     return html.section(
         "Rounds of training",
         html.figure(
             drawn(lambda ax: plot_rounds(facts.rounds, ax=ax), number=number),
             "DAgger: each round is fitted to the beliefs that the rounds before it met. Shown is the closed-loop error "
-            "on held-out recordings, by the criterion that settings are chosen by: of several splits, that of the "
+            f"{rows}, by the criterion that settings are chosen by: of several splits, that of the "
             "first; the round that is used is the best of all splits together.",
         ),
     )
