@@ -229,6 +229,7 @@ GAPS: dict[str, Any] = {
     "first rows of a channel": ((slice(0, 4), 1),),
     "late start": ((slice(0, 2), slice(None)),),
     "late start in part": ((slice(0, 3), slice(None)), (slice(3, 5), 0)),
+    "second row": ((1, slice(None)),),
     "an end": ((slice(7, 12), slice(None)),),
 }
 """The entries that are missing."""

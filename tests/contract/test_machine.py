@@ -200,13 +200,11 @@ def test_every_engine_takes_the_steps_of_the_textbook(first: int, tmp_path: Path
 
 
 JAX = [
-    ("linear", "stack", "none", 1, "mean", True, False, True),
     ("linear", "squares", "inputs", 3, "last", False, True, True),
     ("linear", "moments", "feedthrough", 1, "last", True, True, False),
     ("waves", "stack", "feedthrough", 3, "last", False, True, True),
     ("waves", "moments", "none", 3, "mean", True, True, False),
     ("waves and raw", "squares", "inputs", 1, "mean", False, False, True),
-    ("waves and raw", "stack", "none", 3, "last", True, True, False),
 ]
 """Kind, features, inputs, lags, prior, rank, box, gaps. Each takes a second to compile, so these are few."""
 
@@ -388,7 +386,7 @@ def quiet(rung: float, channels: int, seed: int) -> tuple[Filter, Trajectories]:
 @pytest.mark.parametrize("channels", [2, 20])
 @pytest.mark.parametrize("rung", range(len(RUNGS)))
 def test_engines_keep_their_digits_where_noise_is_small(rung: int, channels: int, tmp_path: Path) -> None:
-    for seed in range(4 if channels == 2 else 1):
+    for seed in range(2 if channels == 2 else 1):
         seed = seed if channels == 2 else 1
         filter, data = quiet(RUNGS[rung], channels, seed)
         want = textbook(filter, data, np.longdouble)
