@@ -176,9 +176,11 @@ def _from_table(
         if reading.guess:
             beside = (*columns.inputs, *columns.hints)
             tell_suspects(doubts_of(found, table, columns.id, beside, timed=columns.time is not None))
+    used = {key, columns.group, *parts, *roles.channels, *columns.inputs, *columns.hints}
     columns = columns._replace(
         channels=columns.channels or (None if columns.symbols else roles.channels),
         categories={name: words.symbols for name, words in roles.categories.items()},
+        exclude=tuple(name for name in found.columns if name not in used),
     )
     timing = Timing(reading.step, reading.duplicates, reading.sort, reading.resample)
     try:
