@@ -50,6 +50,17 @@ def answered(model: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> np
     return np.asarray(pd.read_csv(StringIO(out))[["a.expected", "b.expected"]])
 
 
+def test_python_leaves_out_the_columns_that_the_command_left_out(tmp_path: Path) -> None:
+    """Words that fill a block of rows would be asked for, had fit not left them out aloud."""
+    model, table, x = tmp_path / "m.psim", tmp_path / "log.csv", swings(100)
+    frame = pd.DataFrame(x, columns=["a", "b"]).assign(shift=np.repeat(["early", "late"], 50), note="windy")
+    frame.to_csv(table, index=False)
+    assert run("fit", table, "-o", model, *FAST) == 0
+    for library in (pd.DataFrame, pl.from_pandas):
+        found = PSIM.load(model).predict(library(pd.read_csv(table)))
+        np.testing.assert_allclose(found[["a", "b"]].to_numpy(), expected(model, x), rtol=0, atol=1e-9)
+
+
 # -- codes of missing values -------------------------------------------------------------------------------------------
 
 

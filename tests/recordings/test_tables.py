@@ -103,7 +103,7 @@ def test_csv_columns_that_are_refused(tmp_path: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"channels": ["word"]}, "line 2, column 'word': required a number, received 'up'"),
         ({"channels": ["z"]}, r"required columns \['z'\]"),
-        ({"time": "word"}, r"line 2, column 'word'"),
+        ({"time": "word", "channels": ["x"]}, r"line 2, column 'word'"),
         ({"time": "t", "channels": ["x"]}, "trajectory 'a', .*a.csv, line 3: required one row for each time"),
         ({"id": "id", "channels": ["x"]}, "line 4, column 'id': required a trajectory id"),
     ]
@@ -117,6 +117,21 @@ def test_csv_columns_that_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none.csv", written(tmp_path / "a.xlsx", "")):
         with pytest.raises(DataError, match="required a file"):
             tables.read(path)
+
+
+def test_ids_and_counters_that_nobody_named_are_asked_for(tmp_path: Path) -> None:
+    x = np.repeat([0.0, 9.0, -4.0], 20) + np.sin(np.arange(60) / 9)
+    rows = "".join(f"{'pqr'[t // 20]},{t // 20},{t % 20},{x[t]:.4f}\n" for t in range(60))
+    path = written(tmp_path / "a.csv", f"machine,part,n,x\n{rows}")
+    with pytest.raises(
+        DataError, match=r"a\.csv: required the meaning of the columns 'machine' \(an id\?\) and 'n' \(it "
+    ):
+        tables.read(path)
+    with pytest.raises(DataError, match=r"Pass id='part', time='n'; else name the channels: channels=\['x'\]"):
+        tables.read(path, exclude=["machine"])
+    data = tables.read(path, exclude=["machine"], id="part", time="n")
+    assert (data.ids, data.names, data.step) == (("0", "1", "2"), ("x",), 1.0)
+    assert tables.read(path, channels=["part", "n", "x"]).names == ("part", "n", "x")
 
 
 def test_times_may_be_dates(tmp_path: Path) -> None:
@@ -552,7 +567,7 @@ def outcomes(folder: Path, name: str, content: bytes, n: int = 200) -> tuple[int
 
 
 def test_damaged_csv_is_read_or_refused(tmp_path: Path) -> None:
-    rows = "".join(f"{t},{t / 7:.5f},{-t}\n" for t in range(30))
+    rows = "".join(f"{t * t % 11},{np.sin(t):.5f},{-t}\n" for t in range(30))
     read, refused = outcomes(tmp_path, "a.csv", f"c,a,b\n{rows}".encode())
     assert read > 40  # digits that became other digits
     assert refused > 40

@@ -105,20 +105,16 @@ def _future_inputs(saved: Any, given: Any, others: dict[str, Any]) -> Any:
             )
         return None
     known, reading = given.columns, reading_of(others)
-    keys = NO_COLUMNS._replace(id=known.id, time=known.time)
+    keys = NO_COLUMNS._replace(id=known.id, time=known.time)  # if the plan has them
     columns = NO_COLUMNS._replace(
-        channels=saved.columns.inputs,
-        missing=known.missing,
-        time_format=known.time_format,
-        categories=known.categories,
+        channels=saved.columns.inputs, missing=known.missing, time_format=known.time_format, categories=known.categories
     )
     step = None if reading.step is None else given.data.step or saved.filter.time_step
     as_it_is = reading._replace(guess=False, step=None, sort=True, resample=False)  # rows are matched by their times
-    found = recordings(source, columns, as_it_is, keys)
-    future = found.data
-    alone = found.columns.id is None and len(future) == len(given.data) == 1  # the ids are names of files
-    plan = Plan(future.values, future.offsets, None if alone else future.ids, future.times)
+    future, found, *_ = recordings(source, columns, as_it_is, keys)
+    alone = found.id is None and len(future) == len(given.data) == 1  # the ids are names of files
     try:
+        plan = Plan(future.values, future.offsets, None if alone else future.ids, future.times)
         inputs = inputs_after(plan, given.data, steps, step)
     except DataError as error:
         raise DataError(f"{source}: {error}") from error

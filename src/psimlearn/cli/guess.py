@@ -12,10 +12,10 @@ from psimlearn.errors import DataError
 from psimlearn.recordings.arranged import Arranged
 from psimlearn.recordings.cells import FIRST
 from psimlearn.recordings.found import Files
-from psimlearn.recordings.meanings import may_be_id, suspects
+from psimlearn.recordings.meanings import may_be_id
 from psimlearn.recordings.names import IDS, PERHAPS_IDS, TIMES, looks_like
-from psimlearn.recordings.selection import Selection, Table
-from psimlearn.recordings.tables import read_table
+from psimlearn.recordings.selection import Table
+from psimlearn.recordings.tables import Doubts, written
 from psimlearn.recordings.times import Times, times_of
 from psimlearn.recordings.trajectories import Trajectories
 
@@ -103,39 +103,16 @@ def tell_channels(channels: Sequence[str], left_out: Sequence[str]) -> None:
     say(f"channels: {_few(channels)} (all columns of numbers that are nothing else{rest}).")
 
 
-def tell_suspects(
-    table: Table, key: str, columns: Columns, several: bool, cells_of: Callable[[Sequence[str]], Mapping[str, Any]]
-) -> None:
-    """Say which columns may be an id or a time, though they are channels or left out now.
-
-    Args:
-        table: the columns as they were read.
-        key: its column of ids.
-        columns: the meaning of its columns.
-        several: whether an id is known, in a column or by file.
-        cells_of: reads the cells of columns, as they are written.
-    """
-    known = {*columns.inputs, *columns.hints}
-    numbers = {name: table.numbers([name])[:, 0] for name in table.names if name not in known}
-    whole = {name: column.astype(np.int64) for name, column in numbers.items() if _is_whole(column)}
-    words = [] if several and columns.time else [name for name in table.left_out if name != FIRST]
-    groups = np.unique(np.array(table.kept[key], dtype=str), return_inverse=True)[1] if several else None
-    texts = {name: list(cells) for name, cells in cells_of(words).items() if name in words} if words else {}
-    found = suspects(numbers | whole | texts, groups, timed=columns.time is not None)
-    for name, suspect in found.items():
-        if suspect.what == "id" and name in numbers and not may_be_id(list(cells_of([name])[name])):
-            continue  # written with decimal points: a measurement
+def tell_suspects(doubts: Doubts) -> None:
+    """Say which columns may be an id or a time, though they are channels or left out now."""
+    for name, suspect in doubts.found.items():
         meaning = "may tell recordings apart" if suspect.what == "id" else "may be the time"
-        now = "a channel" if name in numbers else "left out"
+        now = "a channel" if name in doubts.channels else "left out"
         why = f": {suspect.why}" if suspect.why else ""
         say(
             f"note: column {name!r} {meaning}{why}. It is {now} now: use --{suspect.what} {name} if so, else "
             f"--exclude {name}, or name the --channels."
         )
-
-
-def _is_whole(column: np.ndarray) -> bool:
-    return bool(np.isfinite(column).all() and (np.abs(column) < 2**53).all() and (column == np.rint(column)).all())
 
 
 def tell_holes(result: Arranged, resampled: bool) -> None:
@@ -172,11 +149,6 @@ def advice_on_times(error: str, found: Files, table: Table, columns: Columns, ti
         alike = f"Times rise among rows with the same {_few(ids)!r}"
         return f"{refused} {alike}: use --id {ids[0]} if it tells recordings apart."
     return advice
-
-
-def written(found: Files, names: Sequence[str]) -> Mapping[str, Sequence[Any]]:
-    """The cells of some columns of files, as they are written."""
-    return read_table(found, Selection(tuple(names), rest=False), None)[0].kept
 
 
 def _few(names: Sequence[str]) -> str:

@@ -20,7 +20,6 @@ from psimlearn.cli.guess import (
     tell_holes,
     tell_suspects,
     tell_wide,
-    written,
 )
 from psimlearn.cli.options import say
 from psimlearn.errors import DataError
@@ -32,7 +31,7 @@ from psimlearn.recordings.following import following
 from psimlearn.recordings.found import Files
 from psimlearn.recordings.regular import Timing
 from psimlearn.recordings.selection import MAX_BYTES, Selection, Table
-from psimlearn.recordings.tables import find, read_archives, read_table
+from psimlearn.recordings.tables import doubts_of, find, read_archives, read_table, written
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.shapes import Float, Int
 
@@ -189,11 +188,13 @@ def _from_table(
     if columns.channels is None and columns.symbols is None:
         tell_channels(roles.channels, table.left_out)
         if reading.guess:
-            several = columns.id is not None or len(found.files) > 1
-            tell_suspects(table, key, columns, several, partial(written, found))
+            beside = (*columns.inputs, *columns.hints)
+            tell_suspects(doubts_of(found, table, columns.id, beside, timed=columns.time is not None))
+    used = {key, columns.group, *parts, *roles.channels, *columns.inputs, *columns.hints}
     columns = columns._replace(
         channels=columns.channels or (None if columns.symbols else roles.channels),
         categories={name: words.symbols for name, words in roles.categories.items()},
+        exclude=tuple(name for name in found.columns if name not in used),
     )
     timing = Timing(reading.step, reading.duplicates, reading.sort, reading.resample)
     try:

@@ -79,9 +79,8 @@ def packed_frame(
     """
     check_roles(roles)
     tables = list(_tables(frame, roles))
-    if known is not None or roles.channels is None:
-        for table in tables:
-            _check_meaning(table, roles, known or ())
+    for table in tables if known is not None or roles.channels is None else []:
+        _check_meaning(table, roles, known or ())
     channels = list(roles.channels) if roles.channels is not None else _channels(tables[0], roles, strict)
     if not channels and not (roles.channels == () and roles.inputs):  # inputs alone are those of rows to come
         raise _no_channels(tables[0])
@@ -108,6 +107,7 @@ def packed_frame(
         source = np.where(source < 0, -1, order[source])
     parts = np.split(values, np.cumsum([len(channels), roles.n_inputs]), axis=1)
     check_inputs(parts[1], source, offsets, keys, called_row)
+    left_out = tuple(name for name in tables[0].columns.columns if name not in {*channels, *roles.beside})
     packed = Packed(
         parts[0],
         offsets,
@@ -117,11 +117,7 @@ def packed_frame(
         parts[2] if roles.hints else None,
         step=step,
         times=times,
-        roles=roles._replace(
-            channels=tuple(channels),
-            by_rows=timing.step is None,
-            exclude=tuple(name for name in tables[0].columns.columns if name not in {*channels, *roles.beside}),
-        ),
+        roles=roles._replace(channels=tuple(channels), by_rows=timing.step is None, exclude=left_out),
     )
     return Framed(packed, source)
 

@@ -148,9 +148,10 @@ def _goes_on(columns: Mapping[Any, Any], id: Any) -> bool:
     for name, cells in columns.items():
         if name == id or not isinstance(cells, np.ndarray):
             continue
-        steps, spread = np.abs(np.diff(cells.astype(np.float64))), float(np.nanstd(cells))
+        rises, spread = np.diff(cells.astype(np.float64)), float(np.nanstd(cells))
+        steps = np.abs(rises)
         at, within = steps[edges], np.delete(steps, edges)
-        if _counts_up(cells, None, restarts=True) and np.array_equal(np.flatnonzero(np.diff(cells) <= 0), edges):
+        if _counts_up(cells, None, restarts=True) and np.array_equal(np.flatnonzero(rises <= 0), edges):
             return False
         if 0 < (usual := float(np.nanmean(within))) < SMOOTH * spread:
             ratios.append(float(np.nanmean(at)) / usual)
@@ -281,10 +282,10 @@ def _is_whole(values: Float[np.ndarray, " rows"]) -> bool:
 
 
 def _holds_dates(cells: Any) -> bool:
-    """Whether words are times, told from the first."""
-    if not isinstance(cells, list) or not cells:
+    """Whether words are times, told from the first and the last, which differ."""
+    if not isinstance(cells, list) or not cells or (len(cells) > 1 and cells[0] == cells[-1]):
         return False
     try:
-        return moment_of(cells[0]).kind != "number"
+        return all(moment_of(cell).kind != "number" for cell in (cells[0], cells[-1]))
     except DataError:
         return False

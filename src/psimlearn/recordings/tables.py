@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,15 @@ from psimlearn.recordings.arranged import Roles, arranged, words_as_symbols, wor
 from psimlearn.recordings.cells import FIRST, Absent, Header
 from psimlearn.recordings.delimited import read_csv
 from psimlearn.recordings.found import Files, Paths, files_of, find
+from psimlearn.recordings.meanings import Suspect, may_be_id, suspects
 from psimlearn.recordings.names import listed
 from psimlearn.recordings.parquet import read_parquet
 from psimlearn.recordings.regular import Timing
 from psimlearn.recordings.selection import MAX_BYTES, TOO_LARGE, Selection, Table, check_size
 from psimlearn.recordings.trajectories import Trajectories
+from psimlearn.shapes import Float
 
-__all__ = ["find", "read", "read_archives", "read_table", "words_of_files"]
+__all__ = ["Doubts", "doubts_of", "find", "read", "read_archives", "read_table", "words_of_files", "written"]
 
 
 def read(
@@ -57,7 +59,8 @@ def read(
         path: the file or folder, or several.
         id: the column that tells trajectories apart; they may go on from one file to the next.
         time: a column that must rise within each trajectory: numbers, or dates and times in ISO 8601.
-        channels: the observed columns; by default every column of numbers not named otherwise.
+        channels: the observed columns; by default every column of numbers not named otherwise, and then columns that
+            may be an id or a time are asked for.
         inputs: columns of known controls, of numbers or of words: there is an input for each word.
         hints: columns of quantities measured in training only.
         header: False if CSV files have no header, or the names of their columns.
@@ -92,6 +95,8 @@ def read(
             f"{found.label}: required a name for every column, received a {FIRST} that does not count rows. Add a name "
             f"to the header, or use time={FIRST!r}, id={FIRST!r} or exclude=[{FIRST!r}]."
         )
+    if channels is None:
+        _check_meaning(doubts_of(found, table, id, (*inputs, *hints), timed=time is not None), found, id, time)
     others = {*inputs, *hints}
     observed = tuple(channels or (name for name in table.names if name not in others))
     categories = words_in(table, inputs, words)
@@ -150,6 +155,68 @@ def read_table(found: Files, wanted: Selection, id: str | None) -> tuple[Table, 
         pairs = zip(found.stems, tables, strict=True)
         whole.kept[column] = [stem for stem, table in pairs for _ in range(len(table.values))]
     return whole, column
+
+
+class Doubts(NamedTuple):
+    """Columns that may be an id or a time, and that nobody has named so."""
+
+    found: dict[str, Suspect]
+    channels: tuple[str, ...]
+    """The columns that are channels if nobody says more."""
+
+
+def _check_meaning(doubts: Doubts, found: Files, id: str | None, time: str | None) -> None:
+    """Refuse columns that may be an id or a time."""
+    if not doubts.found:
+        return
+    asked = " and ".join(f"{name!r} ({suspect.asked})" for name, suspect in doubts.found.items())
+    given = {"id": id, "time": time} | {suspect.what: name for name, suspect in doubts.found.items()}
+    call = ", ".join(f"{what}={name!r}" for what, name in given.items() if name is not None)
+    channels = [name for name in doubts.channels if name not in doubts.found]
+    raise DataError(
+        f"{found.label}: required the meaning of the column{'s' * (len(doubts.found) > 1)} {asked}, received none. "
+        f"Pass {call}; else name the channels: channels={listed(channels)}, and this one if it is one."
+    )
+
+
+def doubts_of(found: Files, table: Table, id: str | None, beside: Sequence[str], *, timed: bool) -> Doubts:
+    """The columns of files that may be an id or a time, as their names or their cells say.
+
+    Args:
+        found: the files.
+        table: their columns, all of those that hold numbers.
+        id: the column of ids; None if there is none.
+        beside: columns of numbers that are no channels.
+        timed: whether a time is known.
+    """
+    numbers = {name: table.values[:, i] for i, name in enumerate(table.names) if name not in beside}
+    whole = {name: _narrow(column) for name, column in numbers.items() if _is_whole(column)}
+    groups = None if id is None else np.unique(np.array(table.kept[id], dtype=str), return_inverse=True)[1]
+    words = [] if timed and id is not None else [name for name in table.left_out if name != FIRST]
+    texts = written(found, words) if words else {}
+    suspected = suspects(numbers | whole | {name: list(texts[name]) for name in words}, groups, timed=timed)
+    if len(found.files) > 1:  # each is one recording, unless a name says otherwise
+        suspected = {name: s for name, s in suspected.items() if s.what == "time" or not s.why}
+    doubtful = {
+        name: suspect
+        for name, suspect in suspected.items()  # with decimal points it is a measurement
+        if suspect.what == "time" or name in words or not suspect.why or may_be_id(list(written(found, [name])[name]))
+    }
+    return Doubts(doubtful, tuple(numbers))
+
+
+def written(found: Files, names: Sequence[str]) -> dict[str, list[Any]]:
+    """The cells of some columns of files, as they are written."""
+    return read_table(found, Selection(tuple(names), rest=False), None)[0].kept
+
+
+def _is_whole(column: Float[np.ndarray, " rows"]) -> bool:
+    return bool(np.isfinite(column).all() and (np.abs(column) < 2**53).all() and (column == np.rint(column)).all())
+
+
+def _narrow(column: Float[np.ndarray, " rows"]) -> np.ndarray:
+    """Whole numbers in the narrowest kind: a copy of all columns may not fill the memory."""
+    return column.astype(np.result_type(*(np.min_scalar_type(int(end)) for end in (column.min(), column.max()))))
 
 
 def _check_sizes(found: Files) -> None:
