@@ -218,6 +218,8 @@ class Places(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg == "stacklevel":  # of a warning: a message, too
+            return
         if node.arg != "axis":
             self.generic_visit(node)
         elif isinstance(node.value, ast.Constant | ast.UnaryOp):

@@ -26,6 +26,7 @@ from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.trajectories import Trajectories
 from psimlearn.train import Recipe, Round, dagger
+from psimlearn.train.derived import initial_sums
 from psimlearn.train.ground import ground
 from psimlearn.train.recipe import Past
 from psimlearn.train.start import begin
@@ -64,6 +65,28 @@ def test_candidates_share_their_beginnings(monkeypatch: pytest.MonkeyPatch) -> N
     candidates = Space((Ridge(),), tuple(recipes), (1e-4, 1e-2, 1.0)).candidates()
     assert len(screened(shuffled(candidates), courses()[:1])) == 18
     assert counts["begin"] == 1
+
+
+def test_initial_examples_are_summed_again_only_where_the_sums_of_others_do_not_hold_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sums of two lags hold those of one, with either prior; not those of three, nor those without a prior."""
+    known: dict[tuple[int, str], bool] = {}
+
+    def noting(ground: Any, learner: Any, init: Any, recipe: Recipe, rng: Any, sums: Any = None, **named: Any) -> Any:
+        known[recipe.lags, recipe.prior] = sums is not None
+        return begin(ground, learner, init, recipe, rng, sums, **named)
+
+    train, held = next(folds(recordings(), 2, RNG(0)))
+    course = laid_out(train, held, Stack(2), Recipe(), init="history", n_recordings=6)
+    course = course._replace(initial=initial_sums(course.ground, course.init, Recipe(lags=2)))
+    monkeypatch.setattr(psimlearn.choose.courses, "begin", noting)
+    for recipe in (Recipe(lags=q, prior=p) for q in (1, 2, 3) for p in ("mean", "zero")):
+        candidate = Candidate(recipe, Ridge(1e-2))
+        (trial,) = screened([candidate], [course])
+        assert trial.error == pytest.approx(by_dagger(candidate, course, 0)[0].error, rel=1e-7)
+    expected = {(1, "mean"): True, (2, "mean"): True, (3, "mean"): False}
+    assert known == expected | dict.fromkeys([(1, "zero"), (2, "zero"), (3, "zero")], False)
 
 
 def shuffled(candidates: list[Candidate]) -> list[Candidate]:
