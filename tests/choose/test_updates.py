@@ -45,7 +45,8 @@ def test_the_error_on_sums_is_that_on_the_examples() -> None:
 
 def report_of(m: int, rows: int, errors: list[float], missing: float = 0.0) -> dict[str, Any]:
     data = {"recordings": m, "rows": rows, "shortest": 10, "longest": 15, "missing": missing, "channels": 2}
-    return {"data": data, "errors": {"PSIM": errors}, "units": "squares", "choices": {"best_round": 0}}
+    report = {"data": data, "errors": {"PSIM": errors}, "units": "squares", "choices": {"best_round": 0}}
+    return report | {"splits": "5 splits, 3 recordings held out"}
 
 
 def more(*lengths: int, missing: int = 0) -> Trajectories:
