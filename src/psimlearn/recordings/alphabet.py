@@ -64,7 +64,7 @@ class Alphabet:
         return len(self.symbols)
 
     def codes(
-        self, sequence: Any, where: str = "sequence", place: Callable[[int], str] = "row {}".format
+        self, sequence: Any, where: str = "sequence", place: Callable[[int], str] | None = None
     ) -> Int[np.ndarray, " T"]:
         """The place of each symbol in the alphabet; -1 where it was not observed (None or NaN)."""
         unseen = None if self.other is None else self._place[self.other]
@@ -72,19 +72,18 @@ class Alphabet:
         if None in codes:
             row = codes.index(None)
             raise DataError(
-                f"{where}, {place(row)}: required one of {list(self.symbols)!r:.200}, received "
+                f"{where}, {f'row {row}' if place is None else place(row)}: required one of {list(self.symbols)!r:.200}, received "
                 f"{list(_symbols(sequence, where))[row]!r}. Give None for a symbol that was not observed, or learn "
                 "from Trajectories.of_symbols(.., other=..) to have a symbol for all others."
             )
         return np.array(codes, dtype=np.int64)
 
     def one_hot(
-        self, sequence: Any, where: str = "sequence", place: Callable[[int], str] = "row {}".format
+        self, sequence: Any, where: str = "sequence", place: Callable[[int], str] | None = None
     ) -> Float[np.ndarray, "T v"]:
         """One row for each symbol, with a one in its column; NaN where it was not observed."""
-        return self._rows.take(
-            self.codes(sequence, where, place), axis=0
-        )  # the code -1 takes the last row, which is NaN
+        codes = self.codes(sequence, where, place)
+        return self._rows.take(codes, axis=0)  # the code -1 takes the last row, which is NaN
 
     @cached_property
     def _place(self) -> dict[Any, int]:
