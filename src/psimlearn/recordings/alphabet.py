@@ -71,8 +71,9 @@ class Alphabet:
         codes = [self._place.get(symbol, unseen) for symbol in _symbols(sequence, where)]
         if None in codes:
             row = codes.index(None)
+            there = f"row {row}" if place is None else place(row)
             raise DataError(
-                f"{where}, {f'row {row}' if place is None else place(row)}: required one of {list(self.symbols)!r:.200}, received "
+                f"{where}, {there}: required one of {list(self.symbols)!r:.200}, received "
                 f"{list(_symbols(sequence, where))[row]!r}. Give None for a symbol that was not observed, or learn "
                 "from Trajectories.of_symbols(.., other=..) to have a symbol for all others."
             )
