@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -112,6 +112,18 @@ class Serving:
         response = self.client.post(f"/v1/streams/{id}/rows{query}", json=body)
         assert response.status_code == 200, response.text
         return response.json()["rows"]
+
+
+class Held:
+    """A function that waits in the midst of its work, so that a test can see what the server does meanwhile."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.begun, self.may_end = function, threading.Event(), threading.Event()
+
+    def __call__(self, *given: Any) -> Any:
+        self.begun.set()
+        assert self.may_end.wait(10)
+        return self.function(*given)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from psimlearn.filter.tabulate import answers, answers_to
 from psimlearn.serve import streams, taking
 from psimlearn.serve.limits import Limits
 from psimlearn.serve.running import ran
-from serving import Client, recordings, saved, serving
+from serving import Client, Held, recordings, saved, serving
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 X = recordings(21, 1, 30).values.tolist()
@@ -91,13 +91,7 @@ def test_a_hole_acts_as_empty_rows_but_only_rows_that_came_are_answered(
 
 def test_other_clients_are_answered_while_much_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop is free: another client is answered before the computation, which waits for it, may end."""
-    begun, may_end = threading.Event(), threading.Event()
-
-    def slow(*given: Any) -> Any:
-        begun.set()
-        assert may_end.wait(10)
-        return ran(*given)
-
+    slow = Held(ran)
     with serving(saved(tmp_path), step="1s") as server:
         server.post("s", {"rows": X[:1], "times": [0.0]})
         monkeypatch.setattr(streams, "ran", slow)
@@ -107,12 +101,12 @@ def test_other_clients_are_answered_while_much_is_computed(tmp_path: Path, monke
         other = Client(server.port)
         other.connection.timeout = 5
         try:
-            assert begun.wait(10)
+            assert slow.begun.wait(10)
             assert other.get("/healthz").status_code == 200
             assert other.get("/v1/streams").json()["streams"][0]["rows"] == 1
             assert other.get("/v1/streams/s/forecast?steps=2").status_code == 200
         finally:
-            may_end.set()
+            slow.may_end.set()
             sender.join()
             other.close()
         assert server.client.get("/v1/streams/s").json()["rows"] == 7

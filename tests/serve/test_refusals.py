@@ -14,7 +14,7 @@ from psimlearn import PSIM, Trajectories
 from psimlearn.serve import api
 from psimlearn.serve.answering import row_answers
 from psimlearn.serve.limits import Limits
-from serving import Answer, Client, Process, recordings, saved, serving, until
+from serving import Answer, Client, Held, Process, recordings, saved, serving, until
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 X = recordings(24, 1, 60).values.tolist()
@@ -208,13 +208,7 @@ def test_an_answer_of_too_many_predictions_is_refused(tmp_path: Path) -> None:
 def test_other_clients_are_answered_while_a_long_answer_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    def slow(*given: Any) -> Any:
-        begun.set()
-        assert may_end.wait(10)
-        return row_answers(*given)
-
+    slow = Held(row_answers)
     monkeypatch.setattr(api, "row_answers", slow)
     with serving(saved(tmp_path)) as server:
         query = "?horizons=" + ",".join(map(str, range(1, 51)))
@@ -223,9 +217,9 @@ def test_other_clients_are_answered_while_a_long_answer_is_written(
         other = Client(server.port)
         other.connection.timeout = 5
         try:
-            assert begun.wait(10)
+            assert slow.begun.wait(10)
             assert other.get("/healthz").status_code == 200
         finally:
-            may_end.set()
+            slow.may_end.set()
             sender.join()
             other.close()
