@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from psimlearn.serve.rows import ParsedRow, Wanted, csv_rows, json_rows
@@ -61,6 +62,18 @@ def test_a_text_of_json_is_a_cell_of_csv(cell: str) -> None:
     by_json, told = read(json.dumps({"x": cell, "y": 2}), wanted)
     assert str(by_json.numbers) == str(by_csv.numbers)
     assert (told, by_json.note) == (said, "")
+
+
+@pytest.mark.parametrize("code", ["-999", "-999.0", "-99.5", "1e3"])
+def test_a_code_of_missing_values_is_a_number_of_json_too(code: str) -> None:
+    """Whole or not; another number stays what it is."""
+    from psimlearn.recordings.cells import Absent
+
+    wanted = WANTED._replace(absent=Absent.of(["-999", "-99.5", "1000"]))
+    row, said = read(f'{{"x": {code}, "y": -99.25}}', wanted)
+    assert np.isnan(row.numbers[0])
+    assert row.numbers[1] == -99.25
+    assert not said
 
 
 def test_the_server_notes_the_same(server: Serving) -> None:
