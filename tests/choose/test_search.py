@@ -1,5 +1,7 @@
 """Searching: candidates share their starts without changing what is found."""
 
+from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,15 @@ from psimlearn.choose.candidates import Candidate, Trial
 from psimlearn.choose.courses import Course, laid_out
 from psimlearn.choose.numbers import hopeless
 from psimlearn.choose.runs import Lane, Run, advanced, first_trials, race, runs, with_first_round_of, with_ridge
-from psimlearn.choose.search import screened, search
+from psimlearn.choose.search import _beside, screened, search
 from psimlearn.choose.space import Space, Systems
-from psimlearn.choose.watch import Watch
+from psimlearn.choose.symbols import _contexts
+from psimlearn.choose.watch import Stage, Watch
 from psimlearn.datasets import random_system
 from psimlearn.errors import DivergedError
 from psimlearn.estimator.psim import PSIM
 from psimlearn.evaluate import folds
-from psimlearn.filter import Stack
+from psimlearn.filter import OneHotProduct, Stack
 from psimlearn.learners import GramSums, RandomFourierRidge, Ridge
 from psimlearn.learners.trees import RidgeAndTrees
 from psimlearn.recordings.trajectories import Trajectories
@@ -428,3 +431,45 @@ def test_cross_weights_are_tried_from_four_channels_on() -> None:
         assert {
             trial["cross_weight"] for trial in model.trials_ if trial["lags"] == 1
         } == tried  # of each number of lags
+
+
+def test_progress_counts_the_settings_that_were_tried() -> None:
+    told: list[tuple[str, int, int]] = []
+
+    class Noted(Watch):
+        def goes_on(self, stage: Stage, done: int, total: int) -> bool:
+            told.append((stage, done, total))
+            return True
+
+    screened([Candidate(Recipe(), Ridge(alpha)) for alpha in (1e-4, 1e-2, 1.0)], courses()[:1], Noted())
+    assert told == [("trying settings", done, 3) for done in (1, 2, 3)]
+
+
+def test_beside_the_best_point_of_a_grid_none_is_tried_twice() -> None:
+    """By hand: the weakest ridge is best; one beyond it is new, with the same bandwidth and, as a corner, the wider."""
+    grid = list(product((1e-5, 1e-3), (0.25, 1.0, 4.0)))
+    trials = [
+        Trial(Candidate(Recipe(), RandomFourierRidge(8, a, bandwidth_factor=b)), 0, 0, 1.0 + (i != 1), 10)
+        for i, (a, b) in enumerate(grid)
+    ]
+    found: list[Any] = [candidate.learner for candidate in _beside(trials[1], trials)]
+    assert sorted(each.bandwidth_factor for each in found) == [1.0, 4.0]
+    assert [each.alpha for each in found] == pytest.approx([1e-7, 1e-7])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("n_symbols", "lengths"), [(97, [2, 3, 4, 6, 8]), (98, [2, 3, 4, 6]), (1000, [2, 3, 4])])
+def test_contexts_are_as_long_as_they_can_be_numbered(
+    n_symbols: int, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: 98^8 numbers of contexts, of 97 symbols or none, are below 2^53; 99^8 and 1001^6 are not."""
+    tried: list[Candidate] = []
+
+    def noted(candidates: Any, *_: Any) -> list[Trial]:
+        tried.extend(candidates)
+        return [Trial(candidate, 0, 0, 1.0, 10) for candidate in candidates]
+
+    monkeypatch.setattr("psimlearn.choose.symbols.screened", noted)
+    course: Any = SimpleNamespace(ground=SimpleNamespace(train=SimpleNamespace(n_channels=n_symbols)))
+    _contexts([course], OneHotProduct(1), Recipe(), None, Watch())
+    assert [candidate.recipe.lags for candidate in tried][: len(lengths) + 1] == [*lengths, 2]

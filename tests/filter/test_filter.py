@@ -248,3 +248,17 @@ def test_second_moments_hold_a_likelihood_of_any_continuation() -> None:
     for f in ([0.0, 0.0], [1.0, -1.0], [2.0, 2.0]):
         ours = features.log_likelihood(belief, np.array(f).reshape(1, 2, 1))[0]
         assert abs(ours - (-0.5 * np.dot(f, f) - np.log(2 * np.pi))) < 0.15
+
+
+def test_states_after_rows_know_their_time_and_what_was_unseen() -> None:
+    """By hand: nothing is seen in the first row, nor in rows 3 and 4 of five."""
+    x = np.full((5, 1), 0.5)
+    x[[0, 3, 4]] = np.nan
+    state = rolled(learnt_of_one(), Trajectories.of(x)).after
+    assert state.clock.tolist() == [1, 2, 3, 4, 5]
+    assert state.unseen.tolist() == [1, 0, 0, 1, 2]
+    assert state.late.tolist() == [1, 1, 1, 1, 1]
+
+
+def learnt_of_one() -> Filter:
+    return random_system(np.random.default_rng(0), n_outputs=1).predictive_filter(3)

@@ -12,6 +12,7 @@ from psimlearn import PSIM
 from psimlearn.datasets import random_system
 from psimlearn.errors import SettingsError
 from psimlearn.filter import Feedback, Filter, Linear, Stack, StackSquares
+from psimlearn.filter.reduction import _directions
 from psimlearn.filter.statespace import StateSpace
 from psimlearn.learners import Ridge
 from psimlearn.recordings.trajectories import Trajectories
@@ -115,3 +116,16 @@ def test_what_cannot_be_reduced_is_refused() -> None:
         grows.reduced()
     nothing = replace(filter, feedback=filter.feedback._replace(weight=0.0))
     assert nothing.reduced() is nothing
+
+
+def test_directions_of_what_is_fed_back_have_no_second_moments_in_common() -> None:
+    """Balanced: in the directions found, the second moments of what is fed back are a diagonal matrix that falls."""
+    filter = random_system(RNG(0)).predictive_filter(2)
+    fed = RNG(1).standard_normal((50, 4)) @ RNG(2).standard_normal((4, 4))
+    found = _directions(filter, fed, np.ones(2))
+    fed_again = fed @ found.into.T
+    moments = fed_again.T @ fed_again / len(fed)
+    sizes = np.diag(moments)
+    np.testing.assert_allclose(moments, np.diag(sizes), rtol=0, atol=1e-10 * sizes[0])
+    assert (np.diff(sizes) <= 0).all()
+    np.testing.assert_allclose(found.into @ found.back, np.eye(len(found.into)), atol=1e-10)

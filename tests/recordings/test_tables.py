@@ -112,6 +112,8 @@ def test_csv_columns_that_are_refused(tmp_path: Path) -> None:
             tables.read(path, **options)
     with pytest.raises(DataError, match="UTF-16"):
         tables.read(written(tmp_path / "b.csv", "a,b\n1,2\n".encode("utf-16")))
+    with pytest.raises(DataError, match=r"binary\.csv: required text in UTF-8, received UTF-16 or binary data"):
+        tables.read(written(tmp_path / "binary.csv", b"a,b\n1,\x002\n"))
     with pytest.raises(DataError, match=r"c\.csv\.gz: required a readable file"):
         tables.read(written(tmp_path / "c.csv.gz", b"no gzip"))
     for path in (tmp_path / "none.csv", written(tmp_path / "a.xlsx", "")):

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from psimlearn.datasets import random_system
 from psimlearn.errors import DataError
-from psimlearn.filter import Filter, Stack
+from psimlearn.filter import Filter, OneHotProduct, Stack
 from psimlearn.learners import Ridge
 from psimlearn.recordings.schedule import schedule
 from psimlearn.recordings.trajectories import Trajectories
@@ -19,6 +19,7 @@ from psimlearn.train.hints import hint_sums, merged_hints, with_hints
 from psimlearn.train.levels import level_sums, one_step_errors, sensitivities, whitened
 from psimlearn.train.partial import check_range
 from psimlearn.train.spread import Spread, directions_of, feedback_of, guard_of, moments_of, spread_of
+from psimlearn.train.start import _initial
 from psimlearn.train.systems import System
 
 RNG = np.random.default_rng
@@ -178,3 +179,12 @@ def test_recordings_ten_deviations_off_are_refused(far: float, channel: int | No
     else:
         with pytest.raises(DataError, match=rf"channel '{'ab'[channel]}'.*10\.1 times as far"):
             check_range(filter, None, data, Recipe())
+
+
+def test_the_first_belief_of_symbols_is_smoothed_by_hand() -> None:
+    """Two recordings begin with symbol 0; three of four windows are of 1. One more begins like these."""
+    first, seen = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    expected = (np.array([2.0, 0.0]) + [0.25, 0.75] + np.array([0.5, 0.5]) / 4) / (2 + 1 + 1 / 4)
+    np.testing.assert_allclose(_initial(OneHotProduct(1), first, seen), expected, rtol=1e-15)
+    assert expected.sum() == pytest.approx(1.0, rel=1e-15)
+    np.testing.assert_array_equal(_initial(Stack(1), first, seen), [1.0, 0.0])  # of numbers, the plain mean
