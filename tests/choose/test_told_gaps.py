@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from psimlearn import PSIM, SettingsError
+from psimlearn.choose.spaces import _priors
+from psimlearn.estimator.parameters import interpreted
 from psimlearn.learners import Ridge
+from psimlearn.recordings.trajectories import Trajectories
 from small import ONE, several
 
 OUT = (0, 2, 10, 19)
@@ -80,3 +83,19 @@ def test_the_filter_says_how_it_treats_gaps(settings: dict[str, Any], gaps: str)
     assert ("gaps are filled in" in gappy.summary()) is (gappy.filter_.gaps == "filled")
     if gaps == "filled":
         assert gappy.filter_.gaps == gaps
+
+
+@pytest.mark.parametrize(
+    ("settings", "priors"),
+    [
+        ({"features": "squares"}, {"mean"}),
+        ({"features": "moments", "learner": "rff"}, {"mean"}),
+        ({"features": "squares", "learner": "trees"}, {"mean", "last"}),  # trees fill gaps in whatever the prior is
+        ({"features": "squares", "trainer": "forward"}, {"mean", "last"}),
+        ({"features": "squares", "prior": "last"}, {"last"}),
+        ({}, {"mean", "last"}),
+    ],
+)
+def test_the_prior_last_is_left_out_only_where_it_loses_exact_gaps(settings: dict[str, Any], priors: set[str]) -> None:
+    found = interpreted(PSIM(2, **settings).get_params(deep=False), Trajectories.of(several()))
+    assert {prior for prior, _ in _priors(found, 1)} == priors

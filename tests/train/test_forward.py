@@ -9,6 +9,9 @@ from psimlearn.errors import DataError
 from psimlearn.filter import Stack
 from psimlearn.learners import Ridge
 from psimlearn.train import Recipe, best, forward
+from psimlearn.train.forward import step_by_step
+from psimlearn.train.ground import ground
+from psimlearn.train.start import begin
 
 PLAIN = Recipe(prior="zero", box=None, standardise=False, guard=None)
 
@@ -50,3 +53,14 @@ def test_forward_training_needs_many_trajectories() -> None:
         list(forward(data, data, Stack(2), Ridge(), rng=RNG(0)))
     ends_early = ragged([20] * 11 + [10] * 5, 2, RNG(0))  # enough for the 8 steps that all have, then too few
     assert len(best(forward(ends_early, ends_early, Stack(2), Ridge(), rng=RNG(0))).filter.regressors) == 8
+
+
+def test_where_recordings_become_too_few_the_last_regressor_stays_or_the_first_filter_takes_over() -> None:
+    rng = RNG(0)
+    data = random_system(rng).simulate(50, 8, rng)
+    begun = begin(ground(data, Stack(2), "history", PLAIN), Ridge(1e-4), "history", PLAIN, RNG(0))
+    stays, goes_on = step_by_step(begun), step_by_step(begun, tail=True)
+    z = RNG(1).standard_normal((3, 6))
+    assert len(goes_on.regressors) == len(stays.regressors) + 1
+    np.testing.assert_array_equal(goes_on.regressors[-2](z), stays.regressors[-1](z))
+    np.testing.assert_array_equal(goes_on.regressors[-1](z), begun.filter.regressors[0](z))
