@@ -1,8 +1,6 @@
 """Candidates that cannot be computed lose; they never end a fit. Records of one measured channel and many commands."""
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,19 +110,3 @@ def test_records_of_commands_are_learnt(rows: int, n: int, still: int) -> None:
     errors = x[10:, 0] - model.predict(x)[10:, 0]
     assert np.isfinite(model.predict(x)).all()
     assert np.mean(errors**2) <= 0.05 * x[:, 0].var()
-
-
-REAL = ("S-2", "P-11", "F-4", "F-7", "F-5", "D-14", "P-15", "T-4", "M-7", "T-5", "P-14", "M-5", "T-9", "M-6")
-QUICKEST = ("S-2", "T-9", "T-5")
-"""Records that take about ten seconds each; all take some minutes, and are asked for by PSIMLEARN_CAMPAIGN."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", REAL if os.environ.get("PSIMLEARN_CAMPAIGN") else QUICKEST)
-def test_real_records_of_commands_are_learnt(name: str, data_folder: Path) -> None:
-    """Telemetry: one measured channel, commands, and in the rows to learn from many columns that never change."""
-    with np.load(data_folder / "anomaly_nasa_msl" / "msl.npz") as archive:
-        x, rows = archive[f"{name}.x"].astype(float), int(archive[f"{name}.train_rows"])
-    x = x[:rows, x.std(axis=0) > 0]  # in the whole series every column moves
-    model = PSIM(random_state=0).fit(x)
-    assert np.isfinite(model.predict(x)).all()

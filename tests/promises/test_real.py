@@ -1,11 +1,13 @@
 """Real recordings, where they are at hand (PSIMLEARN_DATA): errors in standardised units, trajectories held out."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import real
+from psimlearn import PSIM
 from psimlearn.baselines import LastObservation
 from psimlearn.evaluate import errors_by_horizon
 from psimlearn.filter import Filter, Stack
@@ -62,3 +64,21 @@ def test_defaults_keep_up_with_the_best_simple_method(name: str, data_folder: Pa
     parts = list(real.SETS[name]())
     simple = np.min([mean_errors(method, parts) for method in SIMPLE], axis=0)
     assert np.all(mean_errors("PSIM()", parts) <= 1.05 * simple)
+
+
+# -- records of commands ----------------------------------------------------------------------------------------------
+
+REAL = ("S-2", "P-11", "F-4", "F-7", "F-5", "D-14", "P-15", "T-4", "M-7", "T-5", "P-14", "M-5", "T-9", "M-6")
+QUICKEST = ("S-2", "T-9", "T-5")
+"""Records that take about ten seconds each; all take some minutes, and are asked for by PSIMLEARN_CAMPAIGN."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL if os.environ.get("PSIMLEARN_CAMPAIGN") else QUICKEST)
+def test_real_records_of_commands_are_learnt(name: str, data_folder: Path) -> None:
+    """Telemetry: one measured channel, commands, and in the rows to learn from many columns that never change."""
+    with np.load(data_folder / "anomaly_nasa_msl" / "msl.npz") as archive:
+        x, rows = archive[f"{name}.x"].astype(float), int(archive[f"{name}.train_rows"])
+    x = x[:rows, x.std(axis=0) > 0]  # in the whole series every column moves
+    model = PSIM(random_state=0).fit(x)
+    assert np.isfinite(model.predict(x)).all()
