@@ -125,6 +125,20 @@ class Held:
         assert self.may_end.wait(10)
         return self.function(*given)
 
+    @contextmanager
+    def meanwhile(self, port: int, send: Callable[[], Any]) -> Iterator["Client"]:
+        """Another client of the server at this port, while what `send` asks for waits in the function."""
+        sender, other = threading.Thread(target=send), Client(port)
+        sender.start()
+        other.connection.timeout = 5
+        try:
+            assert self.begun.wait(10)
+            yield other
+        finally:
+            self.may_end.set()
+            sender.join()
+            other.close()
+
 
 @contextmanager
 def serving(

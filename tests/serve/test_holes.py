@@ -1,7 +1,6 @@
 """Holes in the times of live rows: no stream falls silent after one, and no hole keeps other clients waiting."""
 
 import asyncio
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from psimlearn.filter.tabulate import answers, answers_to
 from psimlearn.serve import streams, taking
 from psimlearn.serve.limits import Limits
 from psimlearn.serve.running import ran
-from serving import Client, Held, recordings, saved, serving
+from serving import Held, recordings, saved, serving
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 X = recordings(21, 1, 30).values.tolist()
@@ -96,19 +95,10 @@ def test_other_clients_are_answered_while_much_is_computed(tmp_path: Path, monke
         server.post("s", {"rows": X[:1], "times": [0.0]})
         monkeypatch.setattr(streams, "ran", slow)
         times = [float(t) for t in range(1000, 7000, 1000)]
-        sender = threading.Thread(target=lambda: server.post("s", {"rows": X[:6], "times": times}))
-        sender.start()
-        other = Client(server.port)
-        other.connection.timeout = 5
-        try:
-            assert slow.begun.wait(10)
+        with slow.meanwhile(server.port, lambda: server.post("s", {"rows": X[:6], "times": times})) as other:
             assert other.get("/healthz").status_code == 200
             assert other.get("/v1/streams").json()["streams"][0]["rows"] == 1
             assert other.get("/v1/streams/s/forecast?steps=2").status_code == 200
-        finally:
-            slow.may_end.set()
-            sender.join()
-            other.close()
         assert server.client.get("/v1/streams/s").json()["rows"] == 7
 
 

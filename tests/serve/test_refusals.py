@@ -212,14 +212,5 @@ def test_other_clients_are_answered_while_a_long_answer_is_written(
     monkeypatch.setattr(api, "row_answers", slow)
     with serving(saved(tmp_path)) as server:
         query = "?horizons=" + ",".join(map(str, range(1, 51)))
-        sender = threading.Thread(target=lambda: server.post("s", X, query))
-        sender.start()
-        other = Client(server.port)
-        other.connection.timeout = 5
-        try:
-            assert slow.begun.wait(10)
+        with slow.meanwhile(server.port, lambda: server.post("s", X, query)) as other:
             assert other.get("/healthz").status_code == 200
-        finally:
-            slow.may_end.set()
-            sender.join()
-            other.close()
